@@ -17,7 +17,7 @@ NUMERIC := tests/api tests/deploy/client tests/docs tests/studies tests/fleet te
 INSTALL := "installing what is missing" "$(MAKE) --silent $(READY)"
 LINT := "ruff check" "$(BIN)/ruff check ." "ruff format" "$(BIN)/ruff format --check ." mypy "$(BIN)/mypy" "import contracts" "$(BIN)/lint-imports"
 
-.PHONY: demo test test-numeric test-fashion-mnist test-deploy test-deploy-slow test-docker test-ray test-transformers test-tune lint audit bench bench-peers docs docs-serve package ci clean
+.PHONY: demo test test-numeric test-fashion-mnist test-deploy test-deploy-slow test-docker test-ray test-data test-transformers test-tune lint audit bench bench-peers docs docs-serve package ci clean
 
 demo:
 	@sh tools/steps.sh "make demo" $(INSTALL) "comparing four strategies, about a minute" \
@@ -54,6 +54,10 @@ test-docker: $(READY)
 test-ray: .venv-ray/.ready
 	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py tests/parts/test_own_parts_in_workers.py tests/studies/test_sweep_on_ray.py
 
+# Tests of data sets that need the libraries datasets or h5py, and that `make test` skips without them.
+test-data: .venv-data/.ready
+	.venv-data/bin/python -m pytest -rs tests/data/test_hub_library.py tests/data/test_sources.py tests/data/formats
+
 test-transformers: .venv-transformers/.ready
 	.venv-transformers/bin/python -m pytest -rs -m transformers tests
 
@@ -86,7 +90,7 @@ lint:
 AUDIT_FLAGS ?=
 audit: $(READY)
 	$(BIN)/python -m pip check
-	$(BIN)/python -m tools.audit $(AUDIT_FLAGS) requirements.lock requirements-flower.lock requirements-ray.lock requirements-transformers.lock requirements-tune.lock requirements-docs.lock
+	$(BIN)/python -m tools.audit $(AUDIT_FLAGS) requirements.lock requirements-flower.lock requirements-ray.lock requirements-data.lock requirements-transformers.lock requirements-tune.lock requirements-docs.lock
 
 # If a peer cannot be installed, its figure has no value.
 bench: $(READY)
@@ -108,7 +112,7 @@ $(READY): requirements.lock pyproject.toml
 	@touch $(READY)
 	@echo "The environment is ready."
 
-# Flower needs older versions of some packages, Ray takes 250 MB, transformers 100 MB, Optuna a database library, and only the docs need MkDocs. So each has an environment on
+# Flower needs older versions of some packages, Ray takes 250 MB, transformers 100 MB, readers of data sets 40 MB, Optuna a database library, and only the docs need MkDocs. So each has an environment on
 # top of the main one.
 .venv-%/.ready: requirements-%.lock $(READY)
 	@echo "Making the environment $(@D) over $(VENV): $$(grep -c == $<) packages, once. The output of pip follows."

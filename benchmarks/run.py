@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import clock, memory, overhead, planner, solvers, starting, visits
+from benchmarks import clock, memory, overhead, planner, solvers, starting, tables, visits
 from benchmarks.figures import Figure, markdown, merge, table
 from benchmarks.peers import visits as peers
 
@@ -37,6 +37,7 @@ PARTS: Mapping[str, Callable[[], list[Figure]]] = {
     "memory-local": memory.local_figures,
     "growth": memory.growth_figures,
     "clock-memory": memory.clock_figures,
+    "tables": tables.figures,
 }
 
 

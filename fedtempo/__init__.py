@@ -37,7 +37,15 @@ if TYPE_CHECKING:
     from fedtempo.api.catalogue import CatalogueEntry, Description, FieldDescription, catalogue, describe
     from fedtempo.api.clients import make_keys, register_keys, serve_client
     from fedtempo.api.experiment import Experiment, resume
-    from fedtempo.api.fleets import FittedDistributions, ImportedFleet, fit_distribution, import_fleet
+    from fedtempo.api.fetching import fetch
+    from fedtempo.api.fleets import (
+        FittedDistributions,
+        ImportedAvailability,
+        ImportedFleet,
+        fit_distribution,
+        import_availability,
+        import_fleet,
+    )
     from fedtempo.api.installation import Finding, examine_installation
     from fedtempo.api.models import build_network
     from fedtempo.api.new import config_text, new_config, new_part
@@ -46,6 +54,7 @@ if TYPE_CHECKING:
     from fedtempo.api.sweeps import Sweep, collect_sweep, run_sweep_task
     from fedtempo.api.tables import format_table
     from fedtempo.api.tuning import Tuning
+    from fedtempo.runs.data_description import ClientData, DataDescription
     from fedtempo.studies.advice.recommendation import Advice
     from fedtempo.studies.check import Check
     from fedtempo.studies.papers.reproduce import Reproduction, index_results, reproduce, reproducible
@@ -54,12 +63,15 @@ _LATER = {
     "Advice": "fedtempo.studies.advice.recommendation",
     "CatalogueEntry": "fedtempo.api.catalogue",
     "Check": "fedtempo.studies.check",
+    "ClientData": "fedtempo.runs.data_description",
     "Comparison": "fedtempo.api.results",
+    "DataDescription": "fedtempo.runs.data_description",
     "Description": "fedtempo.api.catalogue",
     "Experiment": "fedtempo.api.experiment",
     "FieldDescription": "fedtempo.api.catalogue",
     "Finding": "fedtempo.api.installation",
     "FittedDistributions": "fedtempo.api.fleets",
+    "ImportedAvailability": "fedtempo.api.fleets",
     "ImportedFleet": "fedtempo.api.fleets",
     "Plan": "fedtempo.api.results",
     "Reproduction": "fedtempo.studies.papers.reproduce",
@@ -73,8 +85,10 @@ _LATER = {
     "config_text": "fedtempo.api.new",
     "describe": "fedtempo.api.catalogue",
     "examine_installation": "fedtempo.api.installation",
+    "fetch": "fedtempo.api.fetching",
     "fit_distribution": "fedtempo.api.fleets",
     "format_table": "fedtempo.api.tables",
+    "import_availability": "fedtempo.api.fleets",
     "import_fleet": "fedtempo.api.fleets",
     "index_results": "fedtempo.studies.papers.reproduce",
     "make_keys": "fedtempo.api.clients",
@@ -106,10 +120,12 @@ __all__ = [
     "CatalogueEntry",
     "Check",
     "Client",
+    "ClientData",
     "ClientUnavailable",
     "Comparison",
     "ConfigError",
     "ConsentError",
+    "DataDescription",
     "DeadlockError",
     "Description",
     "Durations",
@@ -120,6 +136,7 @@ __all__ = [
     "FieldDescription",
     "Finding",
     "FittedDistributions",
+    "ImportedAvailability",
     "ImportedFleet",
     "Model",
     "Plan",
@@ -142,8 +159,10 @@ __all__ = [
     "config_text",
     "describe",
     "examine_installation",
+    "fetch",
     "fit_distribution",
     "format_table",
+    "import_availability",
     "import_fleet",
     "index_results",
     "make_keys",

@@ -9,7 +9,21 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import clock, figures, flat, journal, memory, overhead, planner, run, scale, solvers, starting, visits
+from benchmarks import (
+    clock,
+    figures,
+    flat,
+    journal,
+    memory,
+    overhead,
+    planner,
+    run,
+    scale,
+    solvers,
+    starting,
+    tables,
+    visits,
+)
 from benchmarks.peers import environments, protocol
 from benchmarks.peers import visits as peers
 from benchmarks.peers.work import TURN, Count, counting, images, loss_of, network, serve
@@ -281,3 +295,20 @@ def test_scale_measures_plans_and_their_growth() -> None:
     assert scale.growth(rows) == pytest.approx(2.0)  # a hundred times the time for ten times the clients
     assert scale.growth(rows[:2]) is None
     assert scale.table(rows).splitlines()[-1] == "| a | 100,000 | 200.0 | 0.50 | 7 | N^2.00 |"
+
+
+def test_large_tables_are_compared_with_pandas(monkeypatch, capsys):
+    def measured(how, path, peaks):
+        tables.read(how, str(path))
+        seconds, peak, kind = capsys.readouterr().out.split()
+        assert kind == {"pandas": "DataFrame", "fedtempo": "Dataset"}[how]
+        peaks.append(float(peak))
+        return float(seconds)
+
+    monkeypatch.setattr(tables, "_ROWS", 100)
+    monkeypatch.setattr(tables, "measured", measured)
+    made = tables.figures(repetitions=1, size=20_000)
+    assert [each.name for each in made] == [
+        *("table_floats_vs_pandas", "table_floats_memory", "table_pixels_vs_pandas", "table_pixels_memory"),
+    ]
+    assert all(len(each.runs) == 1 for each in made)

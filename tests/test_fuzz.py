@@ -25,12 +25,14 @@ from hypothesis import strategies as st
 from PIL import Image
 from pyarrow import table
 from pyarrow.parquet import write_table
+from scipy.io import wavfile
 
 from fedtempo.data.archive import read_npz
 from fedtempo.data.idx import read_idx
 from fedtempo.data.sources import load as read_source
 from fedtempo.errors import FedtempoError
 from fedtempo.fleet.devices import Columns, fleet_table, read_devices, write_trace
+from fedtempo.fleet.events import EventRules, read_events
 from fedtempo.fleet.fitting import fit
 from fedtempo.fleet.traces import Trace
 from fedtempo.learning.naming import Naming, Piece
@@ -51,6 +53,7 @@ from tests.report.fake_runs import fake_run
 
 ROOT = Path(__file__).parents[1]
 CONFIG = "\n".join(path.read_text() for path in [ROOT / "configs" / "fedhusky.toml"]).encode()
+WIFI = ["battery_charged_on", "wifi", "screen_lock", "55.0%", "screen_unlock"]
 TRACE = b"client,begin_s,end_s\n" + b"".join(b"%d,%d.5,%d\n" % (i % 5, 10 * i, 10 * i + 9) for i in range(40))
 CAPACITIES = json.dumps({str(i): {"computation": 20.0 + i, "communication": 1e3} for i in range(9)}).encode()
 PRESENCES = json.dumps({"a": {"active": [1, 50], "inactive": [9, 70], "finish_time": 100, "model": "x"}}).encode()
@@ -69,6 +72,23 @@ seeds = [1, 2]
 horizon = 9.0
 """
 TABLE = b"x,kind,who\n" + b"".join(b"%d.5,%s,%d\n" % (i, b"ab"[i % 2 :][:1], i % 4) for i in range(40))
+EVENTS = json.dumps(
+    {
+        n: {"messages": "\n".join(f"2020-01-0{d} 0{h}:00:00\t{e}" for d in (1, 2, 3) for h, e in enumerate(WIFI))}
+        for n in "ab"
+    }
+).encode()
+LOG = b"client,time,event\n" + b"".join(b"%d,%d,%s\n" % (i % 3, 9000 * i, b"wifi") for i in range(60))
+LEAF = json.dumps(
+    {
+        "users": ["a", "b"],
+        "num_samples": [6, 6],
+        "user_data": {user: {"x": [[i + 0.5, 2.0] for i in range(6)], "y": [0, 1] * 3} for user in "ab"},
+    }
+).encode()
+MAPPING = b"client_id,sample_path,label_name,label_id\n" + b"".join(
+    b"%d,0.png,x%d,%d\n" % (i % 3, i % 2, i % 2) for i in range(20)
+)
 IDX = encode(np.arange(4 * 5 * 6).reshape(4, 5, 6))
 WORDS = [
     *(b"nan", b"inf", b"-1", b"0", b"1e999", b"9" * 400, b"null", b"true", b"[[[[", b"{}", b'""', b"\x00", b"\xff"),
@@ -144,6 +164,48 @@ def read_device_json(content: bytes, folder: Path) -> None:
     path = folder / "devices.json"
     path.write_bytes(content)
     write_trace(read_devices(path), folder / "devices-trace.csv")
+
+
+def read_events_json(content: bytes, folder: Path) -> None:
+    path = folder / "events.json"
+    path.write_bytes(content)
+    write_trace(read_events(path).devices, folder / "events-trace.csv")
+
+
+def read_events_csv(content: bytes, folder: Path) -> None:
+    path = folder / "events.csv"
+    path.write_bytes(content)
+    rules = EventRules(ready=("wifi",), period="record", time_zone="Europe/Berlin")
+    write_trace(read_events(path, rules).devices, folder / "log-trace.csv")
+    read_trace((folder / "log-trace.csv").read_bytes(), folder)
+
+
+def read_leaf(content: bytes, folder: Path) -> None:
+    path = folder / "leaf.json"
+    path.write_bytes(content)
+    read_source(f"leaf:{path}", length=4)
+
+
+def read_mapping(content: bytes, folder: Path) -> None:
+    path = folder / "fedscale" / "client_data_mapping" / "train.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (folder / "fedscale" / "0.png").write_bytes(picture("png"))
+    path.write_bytes(content)
+    read_source(f"fedscale:{folder / 'fedscale'}")
+
+
+def read_sound(content: bytes, folder: Path) -> None:
+    for number in range(2):
+        path = folder / "sounds" / "a" / f"{number}.wav"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    read_source(f"audio:{folder / 'sounds'}", seconds=0.05, rate=8000, test_share=0.5)
+
+
+def read_medmnist(content: bytes, folder: Path) -> None:
+    path = folder / "medmnist.npz"
+    path.write_bytes(content)
+    read_source(f"npz:{path}")
 
 
 def read_device_csv(content: bytes, folder: Path) -> None:
@@ -244,6 +306,24 @@ def picture(kind: str) -> bytes:
     return file.getvalue()
 
 
+def sound(dtype: str) -> bytes:
+    file = io.BytesIO()
+    wavfile.write(file, 8000, (100 * np.sin(np.arange(800))).astype(dtype))
+    return file.getvalue()
+
+
+def medmnist(save: Callable[..., None]) -> bytes:
+    file = io.BytesIO()
+    images, labels = np.arange(6 * 4 * 4).reshape(6, 4, 4).astype(np.uint8), np.array([[0], [1]] * 3, np.uint8)
+    arrays = {
+        f"{split}_{kind}": part
+        for split in ("train", "val", "test")
+        for kind, part in (("images", images), ("labels", labels))
+    }
+    save(file, **arrays)
+    return file.getvalue()
+
+
 def npz(save: Callable[..., None]) -> bytes:
     file = io.BytesIO()
     save(file, x=np.arange(12.0).reshape(3, 4), y=np.arange(3))
@@ -293,6 +373,12 @@ READERS: dict[str, tuple[Callable[[bytes, Path], None], list[bytes]]] = {
     "configuration": (read_config, [CONFIG]),
     "trace": (read_trace, [TRACE]),
     "devices, JSON": (read_device_json, [CAPACITIES, PRESENCES]),
+    "events, JSON": (read_events_json, [EVENTS]),
+    "events, CSV": (read_events_csv, [LOG]),
+    "LEAF": (read_leaf, [LEAF]),
+    "FedScale's mapping": (read_mapping, [MAPPING]),
+    "sound": (read_sound, [sound("int16"), sound("float32"), sound("uint8")]),
+    "MedMNIST": (read_medmnist, [medmnist(np.savez), medmnist(np.savez_compressed)]),
     "devices, CSV": (read_device_csv, [DEVICES]),
     "numbers of examples": (read_sizes, [DEVICES]),
     "fleet": (read_fleet, [FLEET]),

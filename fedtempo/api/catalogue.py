@@ -17,6 +17,7 @@ from annotated_types import Ge, Gt, Interval, Le, Lt
 from pydantic.dataclasses import dataclass as component
 from typing_extensions import Doc
 
+from fedtempo.data.quality import Drift, FeatureNoise, LabelNoise
 from fedtempo.data.settings import DataSettings
 from fedtempo.data.sources import PREFIXES, SOURCES
 from fedtempo.deploy.client.settings import ClientData, ClientSettings, Limits
@@ -67,6 +68,9 @@ SECTIONS: dict[str, Any] = {
     "[run.patience]": Patience,
     "[run.budget]": Budget,
     "[data]": DataSettings,
+    "[data.partition.label_noise]": LabelNoise,
+    "[data.partition.feature_noise]": FeatureNoise,
+    "[data.partition.drift]": Drift,
     "[model]": ModelSettings,
     "[training]": Training,
     "[fleet]": FleetPlan,

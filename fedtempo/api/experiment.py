@@ -22,6 +22,7 @@ from fedtempo.errors import ConfigError, Interrupted, nearest
 from fedtempo.record import Run as RecordedRun
 from fedtempo.record.strict_json import write_text
 from fedtempo.report import frames
+from fedtempo.runs.choosing import for_choosing
 from fedtempo.runs.config import REGISTRIES, SECTIONS, Config, flat, load, name_of, parse, toml_value
 from fedtempo.runs.run import Run, configuration
 from fedtempo.runs.shipped import config_names, config_path
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
     from pandas import DataFrame
 
+    from fedtempo.runs.data_description import DataDescription
     from fedtempo.studies.advice.recommendation import Advice
     from fedtempo.studies.check import Check
     from fedtempo.studies.tuning.successive_halving import Rung
@@ -217,6 +219,16 @@ class Experiment:
         plan = sweeping.plan_sweep(self._config, grid, strategies, seeds)
         return sweeping.slurm_script(sweeping.default_folder(plan) if folder is None else Path(folder), plan, jobs)
 
+    def describe_data(self) -> DataDescription:
+        """Return the data client by client, before anything trains (`fedtempo describe data CONFIG`).
+
+        `frame()` returns it as a pandas frame, `save_figure(path)` draws it. Raises ConfigError if the data cannot be
+        read, dealt or split.
+        """
+        from fedtempo.runs.data_description import describe_data
+
+        return describe_data(self._config)
+
     def plan(self, strategies: str | Iterable[str] | None = None, *, display: Display = HIDDEN) -> Plan:
         """Predict schedules in seconds, without training: how busy clients are, groups alive, visits (`fedtempo plan`).
 
@@ -243,19 +255,19 @@ class Experiment:
         """Find each strategy's learning rate on one grid with the same budget, by successive halving (`fedtempo tune`).
 
         lr: the largest and the smallest; factor: from one to the next. seeds: others than those of the comparison that
-        the settings are for. budget: horizons that each strategy may run a seed, see `successive_halving`. workers:
-        parallel runs, in processes of their own; results do not depend on it, and with more than one a script guards
-        its start with `if __name__ == "__main__"`. begins: called with the number of each rung, the rung and its
-        horizon (s).
+        the settings are for. Trials are evaluated on the validation set if there is one. budget: horizons that each
+        strategy may run a seed, see `successive_halving`. workers: parallel runs, in processes of their own; results do
+        not depend on it, and with more than one a script guards its start with `if __name__ == "__main__"`. begins:
+        called with the number of each rung, the rung and its horizon (s).
         """
         from fedtempo.studies.tuning.successive_halving import multiplicative_grid, successive_halving
 
-        labels = competitors(strategies or [self._config.label], self._config)
+        labels, choosing = competitors(strategies or [self._config.label], self._config), for_choosing(self._config)
         numbers = whole_seeds(seeds)
         points: list[Changes] = [{"training.lr": value} for value in multiplicative_grid(*lr, factor)]
         options = {} if begins is None else {"begins": begins}
-        placed = successive_halving(self._config, labels, points, numbers, budget, workers=workers, **options)
-        return Tuning(self, placed, numbers, points)
+        placed = successive_halving(choosing.config, labels, points, numbers, budget, workers=workers, **options)
+        return Tuning(self, placed, numbers, points, choosing.note)
 
     def search(
         self,
@@ -286,8 +298,9 @@ class Experiment:
             for key, each in space.items()
         }
         options = {} if begins is None else {"begins": begins}
-        placed = search(self._config, labels, wanted, numbers, trials, workers=workers, **options)
-        return Tuning(self, placed, numbers)
+        choosing = for_choosing(self._config)
+        placed = search(choosing.config, labels, wanted, numbers, trials, workers=workers, **options)
+        return Tuning(self, placed, numbers, note=choosing.note)
 
     def advise(
         self,
@@ -308,7 +321,13 @@ class Experiment:
         from fedtempo.studies.advice.recommendation import advise
 
         wanted = parse_budget(budget) if isinstance(budget, str) else budget
-        return advise(self._config, strategies, budget=wanted, short_s=short_s, workers=workers, say=display.say)
+        base = for_choosing(self._config).config
+        return advise(base, strategies, budget=wanted, short_s=short_s, workers=workers, say=display.say)
+
+    @property
+    def chosen_on(self) -> str:
+        """Which examples decide what `tune`, `search` and `advise` choose, in a line: validation or test examples."""
+        return for_choosing(self._config).note
 
     def check(self, *, display: Display = HIDDEN) -> Check:
         """Compare the run's bits across executors: inline, with one, two and three workers, on Ray if configured.

@@ -15,6 +15,7 @@ import tomli_w
 from fedtempo.api.paths import Paths, path_list
 from fedtempo.errors import ConfigError
 from fedtempo.fleet.devices import Columns, Devices, column_of, fleet_table, read_devices, write_trace
+from fedtempo.fleet.events import EventRules, read_events
 from fedtempo.fleet.fitting import Fit, empirical, fit
 from fedtempo.parts.construct import construct
 from fedtempo.record.strict_json import write_text
@@ -75,6 +76,37 @@ def import_fleet(
     if present:
         write_trace(devices, trace)
     return ImportedFleet(out, trace if present else None, count, known)
+
+
+@dataclass(frozen=True)
+class ImportedAvailability:
+    """A trace made from events. path: the CSV, for `availability = {kind = "trace", file = ...}`.
+
+    devices: how many are in the trace. recorded: how many the file holds. available: the mean share of its period in
+    which a device is available; None without periods. about: period, time zone, and which devices were left out.
+    """
+
+    path: Path
+    devices: int
+    recorded: int
+    available: float | None
+    about: str
+
+
+def import_availability(file: Path | str, out: Path | str, **options: Any) -> ImportedAvailability:
+    """Write when devices are available, as their events say, to a new CSV (`fedtempo fleet events`).
+
+    file: FLASH's state traces (JSON), FedScale's presences (JSON), or a CSV of events. options: fields of
+    `fedtempo.fleet.events.EventRules`, such as ready=["charging", "wifi"], time_zone="Europe/Berlin", period="record".
+    Raises ConfigError if the file cannot be read, no device is usable, an option is unknown, or `out` exists.
+    """
+    out = Path(out)
+    if out.exists():
+        raise ConfigError(f"{out} already exists; choose another file (nothing was overwritten)")
+    rules = construct(EventRules, options, "events") if options else None
+    read = read_events(Path(file), rules)
+    write_trace(read.devices, out)
+    return ImportedAvailability(out, len(read.devices.devices), read.recorded, read.available, read.about)
 
 
 def joined_devices(files: list[Path], columns: Columns | None) -> Devices:

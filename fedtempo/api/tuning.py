@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 class Tuning:
     """What tuning found.
 
-    placed: each strategy's settings, the best first. seeds: what they were tried on. points: the grid of `tune`.
+    placed: each strategy's settings, the best first. seeds: what they were tried on. points: the grid of `tune`. note:
+    which examples decided, in a line.
     """
 
     base: Experiment
     placed: Mapping[str, Sequence[Placed]]
     seeds: Sequence[int]
     points: Sequence[Changes] = ()
+    note: str = ""
 
     @property
     def best(self) -> dict[str, Changes]:

@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from fedtempo.cli import catalogue, deploy, doctor, papers, records, reproduce, runs, studies, sweeps
+from fedtempo.cli import catalogue, deploy, doctor, fetch, papers, records, reproduce, runs, studies, sweeps
 from fedtempo.cli.fleet import fleet
 from fedtempo.cli.options import Group, console, errors
 from fedtempo.errors import ConfigError, FedtempoError, Interrupted
@@ -74,6 +74,8 @@ for _command, _arguments in (
     (deploy.keys, "keys keys --host server.example.org --client ward-1 --client ward-2"),
 ):
     app.command(name=_arguments.split()[0], epilog=f"Example: fedtempo {_arguments}")(_command)
+# Not listed: the help fits on a screen, and who needs this command is told so by an error (docs/own-data.md).
+app.command(epilog="Example: fedtempo fetch hf:ylecun/mnist --out mnist", hidden=True)(fetch.fetch)
 app.add_typer(fleet, name="fleet")
 
 

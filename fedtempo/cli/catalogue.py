@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from fedtempo.cli.options import console
+from fedtempo.cli.options import Sets, console, experiment_of, optional_configuration
+from fedtempo.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,8 +33,26 @@ def list_(
 
 def describe(
     name: Annotated[str, typer.Argument(help="a name from `fedtempo list`, a section or a key", show_default=False)],
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            help="with `data`: a configuration, to see its clients' examples, classes and missing values",
+            show_default=False,
+            callback=optional_configuration,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="with a configuration: file for a picture, such as data.png (default: none)")
+    ] = None,
+    set_: Sets = [],  # noqa: B006
 ) -> None:
-    """Explain a part, a section or a key: meaning, unit, default."""
+    """Explain a part, a section or a key: meaning, unit, default.
+
+    `fedtempo describe data CONFIG` shows what each client of a configuration holds, before anything trains.
+    """
+    if config is not None or out is not None or set_:
+        _describe_data(name, config, out, set_)
+        return
     from fedtempo.api.catalogue import describe
 
     descriptions = describe(name)
@@ -54,6 +73,19 @@ def describe(
             console.print(_fields_table(part.fields))
     if choices := descriptions[0].choices:
         console.print(_names_table(choices))
+
+
+def _describe_data(name: str, config: Path | None, out: Path | None, sets: list[str]) -> None:
+    if name != "data" or config is None:
+        raise ConfigError(
+            f"describe {name}: only `fedtempo describe data CONFIG` takes a configuration, and --out and --set with it"
+        )
+    description = experiment_of(config, sets).describe_data()
+    from fedtempo.cli.data import show_data
+
+    show_data(description)
+    if out is not None:
+        console.print(f"{description.save_figure(out)}", style="cyan", soft_wrap=True)
 
 
 def new(

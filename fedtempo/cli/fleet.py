@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -70,6 +70,52 @@ def import_(
         if path is not None:
             console.print(f"{path}", style="cyan", soft_wrap=True)
     console.print(f"{imported.devices} of {imported.recorded} devices", style="dim", highlight=False)
+
+
+@fleet.command(epilog="Example: fedtempo fleet events state_traces.json --period record --out availability.csv")
+def events(
+    file: Annotated[
+        Path, typer.Argument(help="FLASH's or FedScale's traces (JSON), or a CSV of events", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(help="new CSV", show_default=False)],
+    ready: Annotated[
+        str | None,
+        typer.Option(
+            help="comma-separated: charging, wifi, locked, screen_off, battery (default: the first three, as FLASH)"
+        ),
+    ] = None,
+    on: Annotated[
+        str | None, typer.Option(help="comma-separated: events with which a device becomes available")
+    ] = None,
+    off: Annotated[str | None, typer.Option(help="comma-separated: events with which it leaves")] = None,
+    time_zone: Annotated[
+        str | None, typer.Option(help="time zone of times without offset (default: none, days have 24 hours)")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="when the clock starts (default: midnight before the events)")
+    ] = None,
+    period: Annotated[
+        str | None, typer.Option(help="days (whole days of each record), record (its length), none, or seconds")
+    ] = None,
+    client: Annotated[str | None, typer.Option(help="CSV: column that identifies devices")] = None,
+    time: Annotated[str | None, typer.Option(help="CSV: column of times")] = None,
+    event: Annotated[str | None, typer.Option(help="CSV: column of events")] = None,
+) -> None:
+    """Find out from events when devices are available."""
+    from fedtempo.api.fleets import import_availability
+
+    options: dict[str, Any] = {name: value for name, value in (("time_zone", time_zone), ("start", start)) if value}
+    options |= {name: value for name, value in (("client", client), ("time", time), ("event", event)) if value}
+    for name, names in (("ready", ready), ("on", on), ("off", off)):
+        if names is not None:
+            options[name] = [part.strip() for part in names.split(",")]
+    if period is not None:
+        options["period"] = _number(period)
+    imported = import_availability(file, out, **options)
+    share = "" if imported.available is None else f", available {imported.available:.1%} of the time on average"
+    console.print(f"{imported.path}", style="cyan", soft_wrap=True)
+    found = f"{imported.devices:,} of {imported.recorded:,} devices{share}; {imported.about}"
+    console.print(found, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 @fleet.command(epilog="Example: fedtempo fleet fit times.csv --column seconds --client device")
@@ -153,6 +199,14 @@ def fleet_compare(
     from fedtempo.report.table import prediction_table
 
     console.print(prediction_table(compare_with_deployment(simulated, deployed)))
+
+
+def _number(text: str) -> float | str:
+    """Return a number, or the text if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _fits_table(title: str, fits: Iterable[Fit]) -> Table:

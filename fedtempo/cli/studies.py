@@ -100,6 +100,7 @@ def _tune_over(
         )
     for label, places in tuning.placed.items():
         console.print(search_table(label, places, seeds))
+    console.print(tuning.note, style="dim", highlight=False, soft_wrap=True)
     console.print("# To paste into the configuration, in place of the tables of these names:", style="dim")
     for label, places in tuning.placed.items():
         if places[0].trial.diverged:
@@ -175,7 +176,7 @@ def advise(
     if json:
         print(to_json(advice.facts(), indent=2))
     else:
-        _show_advice(advice)
+        _show_advice(advice, experiment.chosen_on)
 
 
 def plan_table(summaries: dict[str, dict[str, Any]]) -> Table:
@@ -212,6 +213,7 @@ def _show_tuning(tuning: Tuning) -> None:
 
     for label, places in tuning.placed.items():
         console.print(tuning_table(label, places, list(tuning.seeds)))
+    console.print(tuning.note, style="dim", highlight=False, soft_wrap=True)
     console.print("# To paste into the configuration, in place of the tables of these names:", style="dim")
     for label, places in tuning.placed.items():
         best = places[0].trial
@@ -222,8 +224,8 @@ def _show_tuning(tuning: Tuning) -> None:
             console.print(f"# {label}: the best is at the end of the grid; try a wider one", style="yellow")
 
 
-def _show_advice(advice: Advice) -> None:
-    """Show the recommendation, its evidence, and lines to paste."""
+def _show_advice(advice: Advice, chosen_on: str) -> None:
+    """Show the recommendation, its evidence, and lines to paste. chosen_on: which examples decided."""
     from fedtempo.report import words
     from fedtempo.report.table import fitting_table
     from fedtempo.studies.advice.recommendation import evidence_columns, sensitivity_columns
@@ -243,7 +245,7 @@ def _show_advice(advice: Advice) -> None:
     effort, n = advice.setting.effort, len(advice.evidence)
     console.print(
         f"From {advice.setting.trainings} short trainings (--budget {advice.setting.trainings}); {n} strategies, "
-        f"{effort.lr_points} learning rate{'s' * (effort.lr_points > 1)} each.",
+        f"{effort.lr_points} learning rate{'s' * (effort.lr_points > 1)} each; {chosen_on}.",
         style="dim",
         highlight=False,
     )

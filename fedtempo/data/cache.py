@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,18 @@ def remembered_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
             shutil.rmtree(folder, ignore_errors=True)
             os.replace(partial, folder)
     return value
+
+
+def content_key(kind: str, files: Iterable[Path], *options: object) -> str:
+    """Return the name for caching what is computed from files: it depends on their content, not on their paths.
+
+    kind: of the result, with a version; options: what else it depends on. Raises OSError if a file cannot be read.
+    """
+    digest = hashlib.sha256(repr(options).encode())
+    for file in files:
+        with file.open("rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return f"{kind}-{digest.hexdigest()[:32]}"
 
 
 def _path(name: str) -> Path | None:

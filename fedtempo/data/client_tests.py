@@ -1,4 +1,4 @@
-"""Each client's own test set: a share of its examples, or the test examples that the data have for it."""
+"""Examples that each client holds out: a share of its own, or the test examples that the data have for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedtempo.data.dataset import IntArray
+from fedtempo.data.dataset import FloatArray, IntArray
+from fedtempo.data.held_out import last_share
 from fedtempo.errors import ConfigError
 
 
@@ -25,30 +26,51 @@ def held_out(counts: IntArray, share: float) -> IntArray:
 
 
 def hold_out(
-    owned: Sequence[IntArray], share: float, n_examples: int, rng: Callable[[int], np.random.Generator]
+    owned: Sequence[IntArray],
+    share: float,
+    n_examples: int,
+    rng: Callable[[int], np.random.Generator],
+    *,
+    groups: IntArray | None = None,
+    times: FloatArray | None = None,
+    where: str = "data.client_test_share",
 ) -> HeldOut:
     """Hold out a share of each client's examples (`held_out`).
 
-    A client with a single example has no test set. Nobody trains on an example that is in any client's test set, so
-    where clients share examples more than the share is left out. rng: returns the generator for a client's draw.
-    Raises ConfigError if a client would have nothing left to train on, or no client has a test set.
+    groups, times: of the training examples, (n,), if known. With groups, a client holds out a share of its groups, each
+    whole; with times, its latest examples (`last_share`).
+
+    A client with a single example, group or time has no test set. Nobody trains on an example, or on a group, that is
+    in any client's test set, so where clients share these more than the share is left out. rng: returns the generator
+    for a client's draw. where: the key, for errors. Raises ConfigError if a client would have nothing left to train on,
+    or no client has a test set.
     """
     tests: list[IntArray] = []
     is_test = np.zeros(n_examples, dtype=bool)
     for client, rows in enumerate(owned):
         own = np.unique(rows)
-        count = int(held_out(np.array([len(own)]), share)[0])
-        tests.append(np.sort(rng(client).permutation(own)[:count]))
+        if times is not None:
+            latest = last_share(times[own], share)
+            tests.append(own[:0] if latest is None else own[latest])
+        else:
+            units = own if groups is None else np.unique(groups[own])
+            count = int(held_out(np.array([len(units)]), share)[0])
+            chosen = np.sort(rng(client).permutation(units)[:count])
+            tests.append(chosen if groups is None else own[np.isin(groups[own], chosen)])
         is_test[tests[-1]] = True
+    if groups is not None:
+        is_test |= np.isin(groups, groups[is_test])
     training = [rows[~is_test[rows]] for rows in owned]
-    where = f"data.client_test_share = {share:g}"
+    where = f"{where} = {share:g}"
+    what, few = ("examples", "example") if groups is None else ("groups", "group")
     if empty := [client for client, rows in enumerate(training) if not len(rows)]:
         raise ConfigError(
             f"{where}: nothing is left for client {empty[0]} to train on ({len(empty)} clients), because all its "
-            "examples are in other clients' test sets; use a smaller share, or a partition that shares no examples"
+            f"{what} are in other clients' test sets; use a smaller share, or a partition that shares no {what}"
         )
     if not is_test.any():
-        raise ConfigError(f"{where}: every client has a single example; remove it, or use fewer clients")
+        few = few if times is None else "time"
+        raise ConfigError(f"{where}: every client has a single {few}; remove it, or use fewer clients")
     return HeldOut(training, tests)
 
 

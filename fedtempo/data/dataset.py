@@ -12,11 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.labels import Task, check_task, understood
+from fedtempo.data.masks import IGNORED, are_masks, main_classes, understood_masks
+from fedtempo.data.validation import Split, chosen_splits, joined, must_be_labelled
 from fedtempo.errors import ConfigError
 from fedtempo.parts.inputs import each_input, is_several, join, separate
+from fedtempo.parts.natural_order import natural
 from fedtempo.parts.user_code import described, user_code
 
 IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
 Given = npt.ArrayLike | Mapping[str, npt.ArrayLike] | tuple[npt.ArrayLike, ...]
 """Inputs as sources give them."""
 
@@ -30,11 +34,17 @@ class Dataset:
     train_x, test_x: images, float32 (n, channels, height, width), in [0, 1] if they come from fedtempo's sources; other
     features, float32 (n, ...); sequences of symbols, int64 (n, length); or several of these for each example, in a
     structured array (`fedtempo.parts.inputs`). train_y, test_y: the label of each example: a class from 0, int64 (n,);
-    one token per position of a sequence, int64 (n, length); which of several labels apply, bool (n, labels); or
-    numbers, float32 (n,) or (n, k). n_classes: number of a network's outputs: classes, different tokens, labels, or
-    numbers. train_owners, test_owners: the owner of each training and of each test example, int64 (n,), if known, with
-    the same numbers; owner_names and class_names: names by number, if there are any. about: a description of the data
-    for people. warnings: what may mislead about the data, one line each.
+    one token per position of a sequence, int64 (n, length); one class per pixel, int64 (n, height, width), `IGNORED`
+    for none; which of several labels apply, bool (n, labels); or numbers, float32 (n,) or (n, k). n_classes: number of
+    a network's outputs (of a pixel, if there are pixels): classes, different tokens, labels, or numbers. train_owners,
+    test_owners: the owner of each training and of each test example, int64 (n,), if known, with the same numbers;
+    owner_names and class_names: names by number, if there are any. about: a description of the data for people.
+    warnings: what may mislead about the data, one line each.
+
+    validation_x, validation_y: validation examples, like the test examples, if the data have any. train_groups: the
+    group of each training example, such as its patient, int64 (n,); no split separates a group. train_times: the time
+    of each training example, float64 (n,); splits take the latest examples of each client. train_missing: the number of
+    values that each training example lacked in its file, int64 (n,). All are None if unknown.
 
     Raises ValueError for arrays that do not fit together.
     """
@@ -51,32 +61,54 @@ class Dataset:
     about: str = ""
     warnings: tuple[str, ...] = ()
     test_owners: IntArray | None = None
+    validation_x: npt.NDArray[Any] | None = None
+    validation_y: npt.NDArray[Any] | None = None
+    train_groups: IntArray | None = None
+    train_times: FloatArray | None = None
+    train_missing: IntArray | None = None
 
     def __post_init__(self) -> None:
-        for split, x, y in (("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)):
+        for split, x, y in self._splits:
             self._check(split, x, y)
-        if self.train_x.dtype.names != self.test_x.dtype.names:
-            raise ValueError(
-                f"training examples have the inputs {_names(self.train_x)}, test examples {_names(self.test_x)}; both "
-                "must agree"
-            )
-        inputs = [
-            ("examples" + name, train, test)
-            for (name, train), (_, test) in zip(each_input(self.train_x, ""), each_input(self.test_x, ""))
-        ]
-        for what, train, test in (*inputs, ("labels", self.train_y, self.test_y)):
-            if train.shape[1:] != test.shape[1:] or train.dtype != test.dtype:
-                raise ValueError(
-                    f"training {what} are {train.dtype} of shape {train.shape[1:]}, "
-                    f"test {what} {test.dtype} of shape {test.shape[1:]}; both must agree"
-                )
-        for split, y in (("train", self.train_y), ("test", self.test_y)):
-            if y.dtype == np.int64 and (y.min() < 0 or y.max() >= self.n_classes):
+        for split, x, y in self._splits[1:]:
+            self._must_be_like_training(split, x, y)
+        for split, _, y in self._splits:
+            used = y[y != IGNORED] if y.ndim == 3 else y
+            if y.dtype == np.int64 and (used.min() < 0 or used.max() >= self.n_classes):
                 raise ValueError(f"{split}_y holds {y.min()} to {y.max()}; must be classes 0 to {self.n_classes - 1}")
-        if self.train_owners is not None and self.train_owners.shape != self.train_y.shape[:1]:
-            raise ValueError(f"train_owners has shape {self.train_owners.shape}; must be {self.train_y.shape[:1]}")
+        for name in ("train_owners", "train_groups", "train_times", "train_missing"):
+            if (values := getattr(self, name)) is not None and values.shape != self.train_y.shape[:1]:
+                raise ValueError(f"{name} has shape {values.shape}; must be {self.train_y.shape[:1]}")
         if self.test_owners is not None and self.test_owners.shape != self.test_y.shape[:1]:
             raise ValueError(f"test_owners has shape {self.test_owners.shape}; must be {self.test_y.shape[:1]}")
+
+    @property
+    def _splits(self) -> list[tuple[str, npt.NDArray[Any], npt.NDArray[Any]]]:
+        """Name, inputs and labels of each split: train, test and, if there is one, validation."""
+        splits = [("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)]
+        if self.validation_x is None and self.validation_y is None:
+            return splits
+        if self.validation_x is None or self.validation_y is None:
+            raise ValueError("validation_x and validation_y: give both, or neither")
+        return [*splits, ("validation", self.validation_x, self.validation_y)]
+
+    def _must_be_like_training(self, split: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
+        """Raise ValueError unless a split has the inputs, types and classes of the training examples."""
+        if self.train_x.dtype.names != x.dtype.names:
+            raise ValueError(
+                f"training examples have the inputs {_names(self.train_x)}, {split} examples {_names(x)}; both must "
+                "agree"
+            )
+        inputs = [
+            ("examples" + name, train, other)
+            for (name, train), (_, other) in zip(each_input(self.train_x, ""), each_input(x, ""))
+        ]
+        for what, train, other in (*inputs, ("labels", self.train_y, y)):
+            if train.shape[1:] != other.shape[1:] or train.dtype != other.dtype:
+                raise ValueError(
+                    f"training {what} are {train.dtype} of shape {train.shape[1:]}, "
+                    f"{split} {what} {other.dtype} of shape {other.shape[1:]}; both must agree"
+                )
 
     def _check(self, split: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
         inputs = each_input(x, f"{split}_x")
@@ -86,13 +118,14 @@ class Dataset:
             if values.dtype not in (np.float32, np.int64):
                 raise ValueError(f"{name} is {values.dtype}; must be float32 or int64")
         is_kind = y.dtype in (np.float32, np.int64) or (y.dtype == np.bool_ and y.ndim == 2)
-        if not is_kind or y.ndim not in (1, 2) or len(y) != len(x):
+        dimensions = (1, 2, 3) if y.dtype == np.int64 else (1, 2)
+        if not is_kind or y.ndim not in dimensions or len(y) != len(x):
             raise ValueError(
                 f"{split}_y is {y.dtype} of shape {y.shape}; must be int64 or float32 of shape ({len(x)},) or "
                 f"({len(x)}, ...), or bool of shape ({len(x)}, labels)"
             )
         for name, values in (*inputs, (f"{split}_y", y)):
-            if values.dtype == np.float32 and not np.isfinite(values).all():
+            if values.dtype == np.float32 and not np.isfinite([values.min(initial=0), values.max(initial=0)]).all():
                 row = int(np.argmin(np.isfinite(values).reshape(len(values), -1).all(axis=1)))
                 raise ValueError(f"{name}: example {row} holds a value that is not finite")
         for name, values in inputs:
@@ -106,14 +139,16 @@ class Dataset:
             return "numbers"
         if self.train_y.dtype == np.bool_:
             return "multilabel"
-        return "tokens" if self.train_y.ndim == 2 else "classes"
+        kinds: tuple[Task, ...] = ("classes", "tokens", "segmentation")
+        return kinds[self.train_y.ndim - 1]
 
     @cached_property
     def strata(self) -> tuple[IntArray, int]:
         """The stratum of each training example, int64 (n,), and the number of strata, for partitions and histograms.
 
         Strata are classes; for several labels, the first that applies, or a further stratum if none does; for numbers,
-        ten quantile ranges of the first number; for tokens, one stratum for all.
+        ten quantile ranges of the first number; for tokens, one stratum for all; for masks, the class other than 0 with
+        the most pixels.
         """
         if self.task == "classes":
             return self.train_y, self.n_classes
@@ -123,6 +158,8 @@ class Dataset:
             return first.astype(np.int64), count + 1
         if self.task == "tokens":
             return np.zeros(len(self.train_y), dtype=np.int64), 1
+        if self.task == "segmentation":
+            return main_classes(self.train_y, self.n_classes), self.n_classes
         values = self.train_y.reshape(len(self.train_y), -1)[:, 0]
         bounds = np.quantile(values, np.linspace(0, 1, _PARTS_OF_NUMBERS + 1)[1:-1])
         return np.searchsorted(bounds, values, side="right").astype(np.int64), _PARTS_OF_NUMBERS
@@ -140,10 +177,13 @@ class Dataset:
 
     @cached_property
     def sha256(self) -> str:
-        """SHA-256 over type, shape and bytes (little-endian) of every array except `test_owners`."""
+        """SHA-256 over type, shape and bytes (little-endian) of all examples and of `train_owners`.
+
+        What else results depend on is which rows a run uses (`runs.world.World.data_sha256`).
+        """
         digest = hashlib.sha256()
         owners = [] if self.train_owners is None else [self.train_owners]
-        for array in (self.train_x, self.train_y, self.test_x, self.test_y, *owners):
+        for array in (*(part for _, x, y in self._splits for part in (x, y)), *owners):
             little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
             kind = little.dtype.descr if is_several(little) else little.dtype.str
             digest.update(f"{kind} {little.shape}\n".encode())
@@ -151,16 +191,18 @@ class Dataset:
         return digest.hexdigest()
 
     def transformed(self, function: Callable[[Any], Any], where: str) -> Dataset:
-        """Return the data set with `function` applied to training inputs and to test inputs.
+        """Return the data set with `function` applied to training, test and validation inputs, one call for each.
 
         It gets and returns an array, or a dict or tuple of arrays if an example has several inputs. where: beginning of
         error messages. Raises ConfigError if the function's results are not usable inputs.
         """
         with user_code(where, function):
             train, test = function(separate(self.train_x)), function(separate(self.test_x))
+            held = None if self.validation_x is None else function(separate(self.validation_x))
         try:
-            train_x, test_x, _ = _inputs(train, test, None)
-            return replace(self, train_x=train_x, test_x=test_x)
+            train_x, both_x, _ = _inputs(train, test if held is None else joined(test, held, "x"), None)
+            n = len(self.test_y)
+            return replace(self, train_x=train_x, test_x=both_x[:n], validation_x=None if held is None else both_x[n:])
         except Exception as error:  # the function returned something else
             raise ConfigError(f"{where}: {described(error)}") from error
 
@@ -177,8 +219,12 @@ def from_arrays(
     *,
     task: str | None = None,
     inputs: str | None = None,
+    ignore: int | None = None,
     class_names: tuple[str, ...] = (),
+    owner_names: tuple[str, ...] = (),
     about: str = "",
+    validation: Split | None = None,
+    test_split: str | None = None,
     **named: Any,
 ) -> Dataset:
     """Return a data set made from arrays of common types.
@@ -187,29 +233,47 @@ def from_arrays(
     Other numbers become float32 unchanged, except int32 and int64 without negative values, which are symbols and become
     int64. inputs: "numbers" or "symbols", to say which they are. A dict of arrays, or a tuple of arrays that are each
     as long as the labels, holds several inputs of each example: keyword or positional arguments of the network. Labels:
-    see `fedtempo.data.labels.understood`. task: "classes", "multilabel", "tokens" or "numbers". n_classes: one more
-    than the largest label if None. class_names, about, named: fields of `Dataset`; how labels were understood is
-    appended to about, and how inputs were understood if about is empty.
+    see `fedtempo.data.labels.understood`, and for masks `fedtempo.data.masks.understood_masks`. task: "classes",
+    "multilabel", "tokens", "numbers" or "segmentation". ignore: value of the pixels of masks that have no label.
+    n_classes: one more than the largest label if None. Owners: integers, or text, which is numbered in natural order.
+    class_names, owner_names, about, named: fields of `Dataset`; how labels were understood is appended to about, and
+    how inputs were understood if about is empty. validation: validation examples. test_split: "validation" to test on
+    these instead of the test examples.
 
-    Raises ConfigError for arrays that make no data set, or whose labels are ambiguous.
+    Raises ConfigError for arrays that make no data set, or whose labels are ambiguous or missing.
     """
     try:
-        x_train, x_test, scaling = _inputs(_several(train_x, train_y), _several(test_x, test_y), inputs)
+        test, validation = chosen_splits(Split(test_x, test_y, test_owners), validation, test_split)
+        must_be_labelled(train_y, test.y, has_validation=validation is not None)
+        n_test, test_x, test_y = len(np.asarray(test.y)), _several(test.x, test.y), test.y
+        if validation is not None:
+            test_x = joined(test_x, _several(validation.x, validation.y), "x")
+            test_y = joined(test_y, validation.y, "y")
+        x_train, x_test, scaling = _inputs(_several(train_x, train_y), test_x, inputs)
         parts = [part for x in (x_train, x_test) for _, part in each_input(x, "")]
-        labels = understood(train_y, test_y, check_task(task), n_classes, parts)
-        owners = None if train_owners is None else _whole("train_owners", train_owners)
-        whose_tests = None if test_owners is None else _whole("test_owners", test_owners)
+        wanted = check_task(task)
+        if are_masks(train_y, wanted):
+            labels = understood_masks(train_y, test_y, wanted, n_classes, parts, ignore)
+        elif ignore is not None:
+            raise ValueError(f"ignore = {ignore!r}: is for masks, one class for each pixel; remove it")
+        else:
+            labels = understood(train_y, test_y, wanted, n_classes, parts)
+        owners, whose_tests, names = _owners(train_owners, test.owners, owner_names)
+        held_out = f"{len(x_test) - n_test:,} validation examples" if validation is not None else ""
         return Dataset(
             name,
             x_train,
             labels.train,
-            x_test,
-            labels.test,
+            x_test[:n_test],
+            labels.test[:n_test],
             labels.n_outputs if n_classes is None else n_classes,
             owners,
             test_owners=whose_tests,
+            owner_names=names,
             class_names=class_names or labels.class_names,
-            about="; ".join(filter(None, (about, labels.about, "" if about else scaling))),
+            about="; ".join(filter(None, (about, labels.about, "" if about else scaling, held_out))),
+            validation_x=None if validation is None else x_test[n_test:],
+            validation_y=None if validation is None else labels.test[n_test:],
             **named,
         )
     except ValueError as error:
@@ -309,8 +373,30 @@ def _as(dtype: type[np.generic], x: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(x, dtype=dtype)
 
 
+def _owners(
+    train: npt.ArrayLike | None, test: npt.ArrayLike | None, names: tuple[str, ...]
+) -> tuple[IntArray | None, IntArray | None, tuple[str, ...]]:
+    """Return the owners of training and of test examples by number, and their names, in natural order if they are text.
+
+    An owner of test examples alone has the number -1.
+    """
+    if train is None:
+        return None, None if test is None else _whole("test_owners", test), names
+    y = np.asarray(train)
+    if y.ndim != 1 or y.dtype.kind not in "UO" or not all(isinstance(owner, str) for owner in y.tolist()):
+        return _whole("train_owners", y), None if test is None else _whole("test_owners", test), names
+    ordered = sorted(set(y.tolist()), key=natural)
+    number = {owner: i for i, owner in enumerate(ordered)}
+    whose_tests = None if test is None else [number.get(str(owner), -1) for owner in np.asarray(test).tolist()]
+    return (
+        np.array([number[owner] for owner in y.tolist()], dtype=np.int64),
+        None if whose_tests is None else np.array(whose_tests, dtype=np.int64),
+        tuple(ordered),
+    )
+
+
 def _whole(name: str, values: npt.ArrayLike) -> IntArray:
     y = np.asarray(values)
     if y.ndim != 1 or not np.issubdtype(y.dtype, np.integer):
-        raise ValueError(f"{name} is {y.dtype} of shape {y.shape}; must be integers of shape (examples,)")
+        raise ValueError(f"{name} is {y.dtype} of shape {y.shape}; must be integers or text of shape (examples,)")
     return y.astype(np.int64, copy=False)

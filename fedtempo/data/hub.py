@@ -1,9 +1,10 @@
-"""Data sets from the Hugging Face hub, through its `datasets` library. No other source uses the network."""
+"""Data sets from the Hugging Face hub or a folder, through the `datasets` library. No other source uses the network."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
-from fedtempo.data.images import MODES
+from fedtempo.data.held_out import as_times, check_options, held_out_rows, numbered
 from fedtempo.data.labels import LABELS
 from fedtempo.data.leaks import find_leak, is_named_as_id
-from fedtempo.data.splitting import BoolArray, both, check_share, grouped, spread
+from fedtempo.data.pictures import check_form, common_format, header, pixels
+from fedtempo.data.splitting import BoolArray, both, check_share
 from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
 from fedtempo.data.tokenizing import tokenized
+from fedtempo.data.validation import NAMES as VALIDATION_NAMES
+from fedtempo.data.validation import Split
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed, natural
 
 _FEATURES = ("Image", "Array2D", "Array3D", "Sequence", "List", "LargeList")
-_SPLITS = ("train", "test")
 _NUMBERS = {"uint8", "int8", "uint16", "int16", "uint32", "int32", "int64", "float16", "float32", "float64"}
 _SAVED = ("dataset_dict.json", "state.json")
 
@@ -38,6 +41,11 @@ def load_hub(
     inputs: str | None = None,
     group: str | None = None,
     tokenizer: str | None = None,
+    time: str | None = None,
+    test_split: str | None = None,
+    validation_split: str | None = None,
+    side: int | None = None,
+    channels: int | None = None,
 ) -> Dataset:
     """A data set on the Hugging Face hub, or a local folder that the library `datasets` can load.
 
@@ -47,15 +55,25 @@ def load_hub(
     bytes, cut or padded with zeros to `length`; without a label the task is to predict each next byte of `length`, over
     all texts joined. tokenizer: folder, or name at the hub, of a tokenizer (extra `transformers`) that turns text into
     input_ids and attention_mask of `length` tokens instead. client: column that names the client of an example; each of
-    its values becomes a client. test_share: share of the test examples if there is no split test. task, inputs: what
-    labels and inputs are, as for `npz:`. group: column whose values are never split between training and test examples;
-    not with a split test.
+    its values becomes a client. task, inputs: what labels and inputs are, as for `npz:`.
+
+    test_split: the split of the test examples, such as "validation" if the labels of the split test are secret
+    (default: "test" if there is one); "train" for test_share of the training examples, as without a split test.
+    validation_split: the split of the validation examples (default: "validation", "valid", "val" or "dev" if there is
+    one). Of the training examples, group: column whose values are never split between training and test examples;
+    time: column of times, numbers or dates, of which the last test_share of each client's examples are for testing.
+
+    side, channels: form of images, as for `folder:`. Without a network, a data set must be in the library's cache,
+    which `fedtempo fetch` fills.
 
     Raises ConfigError if the library is missing or cannot load the data set, or if columns cannot be determined.
     """
     check_share(test_share)
-    types = {"task": task, "inputs": inputs, "tokenizer": tokenizer}
-    return from_hub(f"hf:{name}", name, subset, feature, label, client, length, test_share, group=group, **types)
+    check_form(side, channels)
+    check_options(group, time)
+    types: Any = {"task": task, "inputs": inputs, "tokenizer": tokenizer, "side": side, "channels": channels}
+    wanted: Any = {"group": group, "time": time, "test_split": test_split, "validation_split": validation_split}
+    return from_hub(f"hf:{name}", name, subset, feature, label, client, length, test_share, **wanted, **types)
 
 
 def from_hub(
@@ -72,26 +90,50 @@ def from_hub(
     inputs: str | None = None,
     group: str | None = None,
     tokenizer: str | None = None,
+    time: str | None = None,
+    test_split: str | None = None,
+    validation_split: str | None = None,
+    side: int | None = None,
+    channels: int | None = None,
 ) -> Dataset:
     """Do as `load_hub`. known_as: name of the data set in results. test_share: None requires a split test."""
-    splits = hub_splits(name, subset, needed=("train", "test") if test_share is None else ("train",))
+    splits = by_purpose(
+        name,
+        hub_splits(name, subset, needed=("train", "test") if test_share is None else ("train",)),
+        test_split,
+        validation_split,
+    )
     features: Mapping[str, Any] = splits["train"].features
-    need_columns(name, features, [column for column in (feature, label, client, group) if column is not None])
-    label = label or _named_label([column for column in features if column not in (feature, client, group)])
-    remaining = [column for column in features if column not in (client, group)]
+    aside = [column for column in (client, group, time) if column is not None]
+    need_columns(name, features, [*(column for column in (feature, label) if column is not None), *aside])
+    label = label or _named_label([column for column in features if column not in (feature, *aside)])
+    remaining = [column for column in features if column not in aside]
     feature = feature or _feature(name, [column for column in remaining if column != label], features)
     label = label or _label(name, [column for column in remaining if column != feature], features, feature)
-    used = [column for column in (feature, label, client, group) if column is not None]
-    parts = {split: {column: list(splits[split][column]) for column in used} for split in splits if split in _SPLITS}
-    if group is not None and "test" in parts:
-        raise ConfigError(f"group = {group!r}: {known_as} has a split test already; remove group")
+    used = [*(column for column in (feature, label) if column is not None), *aside]
+    for part in splits.values():
+        need_columns(name, part.features, [column for column in used if column not in aside])
+    parts = {
+        split: {column: list(rows[column]) for column in used if column in rows.features}
+        for split, rows in splits.items()
+    }
+    for option, column in (("group", group), ("time", time)):
+        if column is not None and "test" in parts:
+            raise ConfigError(
+                f"{option} = {column!r}: {known_as} has a split test already; remove {option}, or set test_split = "
+                "'train' to test on a part of the training examples"
+            )
     if label is None and tokenizer is not None:
         raise ConfigError(f"tokenizer = {tokenizer!r}: {known_as} has no label to predict; set label, or remove it")
+    for option, column in (("group", group), ("time", time)):
+        if label is None and column is not None:
+            raise ConfigError(f"{option} = {column!r}: {known_as} has no label; text without one is split at one place")
     if label is None:
         return _next_bytes(known_as, feature, parts, length, test_share)
     is_text = _is_text(features[feature])
     if tokenizer is not None and not is_text:
         raise ConfigError(f"tokenizer = {tokenizer!r}: column {feature!r} of {known_as} is no text; set feature")
+    pictures, form = _pictures(name, {part: rows[feature] for part, rows in parts.items()}, side, channels)
     x, y, owners = {}, {}, {}
     for part, rows in parts.items():
         x[part] = (
@@ -99,27 +141,38 @@ def from_hub(
             if tokenizer is not None
             else padded(rows[feature], length)
             if is_text
+            else pictures[part]
+            if pictures
             else stacked(f"hf:{name}", _arrays(name, feature, rows[feature], features[feature]))
         )
         y[part] = np.asarray(rows[label])
-        owners[part] = np.asarray([str(owner) for owner in rows[client]] if client else [])
+        owners[part] = np.asarray([str(owner) for owner in rows[client]] if client in rows else [])
     warning, test = None, np.zeros(0, dtype=bool)
+    groups = None if group is None else numbered(parts["train"][group])
+    times = None if time is None else as_times(parts["train"][time], partial(_bad_time, name, time))
     if "test" not in parts:
-        keys = [np.unique(column["train"], return_inverse=True)[1] for column in ([owners] if client else []) + [y]]
-        if group is None:
-            test = spread(keys, test_share or 0.0, len(y["train"]))
-        else:
-            test = grouped(np.unique(parts["train"][group], return_inverse=True)[1], keys, test_share or 0.0)
+        keys = [numbered(column["train"]) for column in ([owners] if client else []) + [y]]
+        test = held_out_rows(
+            test_share or 0.0,
+            len(y["train"]),
+            keys,
+            keys[0] if client else None,
+            groups=groups,
+            times=times,
+            name_of=lambda owner: str(np.unique(owners["train"])[owner]),
+        )
         both(test, known_as)
-        x, y = ({"train": part["train"][~test], "test": part["train"][test]} for part in (x, y))
-        owners = {"train": owners["train"][~test], "test": owners["train"][test]} if client else owners
-    if group is None:
+        x, y = (part | {"train": part["train"][~test], "test": part["train"][test]} for part in (x, y))
+        owners = owners | {"train": owners["train"][~test], "test": owners["train"][test]} if client else owners
+        groups, times = None if groups is None else groups[~test], None if times is None else times[~test]
+    if group is None and time is None:
         warning = _leak(splits, [column for column in features if column not in used], features, test)
     kind = f"{length} tokens" if tokenizer is not None else "text" if is_text else _kind(features[feature])
     names = sorted(set(owners["train"].tolist()), key=natural)
     number = {owner: i for i, owner in enumerate(names)}
     whose = f", {len(names)} clients by {client!r}: {listed(names)}" if client else ""
     together = "" if group is None else f", rows of one {group!r} kept together"
+    together += "" if time is None else f", the latest rows by {time!r} held out"
     return from_arrays(
         known_as,
         x["train"],
@@ -128,13 +181,46 @@ def from_hub(
         y["test"],
         getattr(features[label], "num_classes", None),
         np.array([number[owner] for owner in owners["train"].tolist()], dtype=np.int64) if client else None,
-        np.array([number.get(owner, -1) for owner in owners["test"].tolist()], dtype=np.int64) if client else None,
+        np.array([number.get(owner, -1) for owner in owners["test"].tolist()], dtype=np.int64)
+        if client and len(owners["test"])
+        else None,
         task=task,
         inputs=inputs,
         owner_names=tuple(names),
-        about=f"{kind} of {feature!r}, {_kind(features[label])} of {label!r}{whose}{together}",
+        about=f"{kind} of {feature!r}{form}, {_kind(features[label])} of {label!r}{whose}{together}",
         warnings=() if warning is None else (warning,),
+        validation=Split(x["validation"], y["validation"]) if "validation" in parts else None,
+        train_groups=groups,
+        train_times=times,
     )
+
+
+def by_purpose(
+    name: str, splits: Mapping[str, Any], test_split: str | None, validation_split: str | None
+) -> dict[str, Any]:
+    """Return the splits as "train", and "test" and "validation" if there are any. Raises ConfigError for unknown ones.
+
+    The arguments are those of `load_hub`.
+    """
+    for option, value in (("test_split", test_split), ("validation_split", validation_split)):
+        if value is not None and value not in splits:
+            raise ConfigError(
+                f"{option} = {value!r}: hf:{name} has no such split; its splits are {', '.join(map(str, splits))}"
+            )
+    if validation_split == "train" or (validation_split is not None and validation_split == test_split):
+        raise ConfigError(f"validation_split = {validation_split!r}: used for another purpose already; choose another")
+    test = test_split or ("test" if "test" in splits else "train")
+    validation = validation_split or next((each for each in VALIDATION_NAMES if each in splits and each != test), None)
+    chosen = {"train": "train", "test": test, "validation": validation}
+    return {
+        purpose: splits[split]
+        for purpose, split in chosen.items()
+        if split is not None and (purpose == "train" or split != "train")
+    }
+
+
+def _bad_time(name: str, column: str, row: int, what: str) -> ConfigError:
+    return ConfigError(f"hf:{name}: example {row}: {column!r} {what}")
 
 
 def _leak(
@@ -172,13 +258,15 @@ def _next_bytes(
     else:
         cut = round((1 - (test_share or 0.0)) * len(train))
         train, test = train[:cut], train[cut:]
-    if min(len(train), len(test)) <= length:
-        raise ConfigError(
-            f"{known_as}: {min(len(train), len(test))} bytes of text are too few for examples of {length}; lower length"
-        )
-    learn, check = (blocks(part, length, length) for part in (train, test))
+    texts = [train, test, *([encoded(parts["validation"][feature])] if "validation" in parts else [])]
+    if (fewest := min(map(len, texts))) <= length:
+        raise ConfigError(f"{known_as}: {fewest} bytes of text are too few for examples of {length}; lower length")
+    learn, check, *held = (
+        Split(part[:, :-1], part[:, 1:]) for part in (blocks(part, length, length) for part in texts)
+    )
     about = f"each next byte of {length} of the text of {feature!r}"
-    return from_arrays(known_as, learn[:, :-1], learn[:, 1:], check[:, :-1], check[:, 1:], SYMBOLS, about=about)
+    validation = held[0] if held else None
+    return from_arrays(known_as, learn.x, learn.y, check.x, check.y, SYMBOLS, about=about, validation=validation)
 
 
 def hub_splits(name: str, subset: str | None = None, *, needed: Iterable[str]) -> Mapping[str, Any]:
@@ -199,10 +287,27 @@ def _splits(library: Any, name: str, subset: str | None) -> Mapping[str, Any]:
     return saved if isinstance(saved, Mapping) else {"train": saved}
 
 
-def hub_files(name: str, files: Iterable[str]) -> list[Path]:
-    """Download files of a repository, unchanged, into the library's cache and return their paths."""
+def hub_files(name: str, files: Iterable[str], offline: str) -> list[Path]:
+    """Download files of a repository, unchanged, into the library's cache and return their paths.
+
+    offline: what to do without a network, for the error.
+    """
     urls = [f"hf://datasets/{name}/{file}" for file in files]
-    return [Path(path) for path in _ask_library(name, lambda library: library.DownloadManager().download(urls))]
+    downloaded = _ask_library(name, lambda library: library.DownloadManager().download(urls), offline)
+    return [Path(path) for path in downloaded]
+
+
+def fetch_hub(name: str, subset: str | None = None, out: Path | None = None) -> dict[str, int]:
+    """Download a data set into the cache of the library; return the number of rows of each split.
+
+    out: new folder to which to save it, for other machines. Raises ConfigError if it exists, or like `load_hub`.
+    """
+    if out is not None and out.exists():
+        raise ConfigError(f"{out} already exists; choose another folder (nothing was overwritten)")
+    splits: Any = _ask_library(name, lambda library: library.load_dataset(name, subset))
+    if out is not None:
+        _ask_library(name, lambda _: splits.save_to_disk(str(out)))
+    return {str(split): len(rows) for split, rows in splits.items()}
 
 
 def need_columns(name: str, features: Iterable[str], needed: Iterable[str]) -> None:
@@ -212,8 +317,11 @@ def need_columns(name: str, features: Iterable[str], needed: Iterable[str]) -> N
             raise ConfigError(f"hf:{name}: no column {column!r}; its columns are {', '.join(features)}")
 
 
-def _ask_library(name: str, ask: Callable[[Any], Any]) -> Any:
-    """Return `ask(datasets)`. Raises ConfigError if the library is missing or fails."""
+def _ask_library(name: str, ask: Callable[[Any], Any], offline: str = "") -> Any:
+    """Return `ask(datasets)`. Raises ConfigError if the library is missing or fails.
+
+    offline: what to do without a network (default: use `fedtempo fetch` elsewhere).
+    """
     try:
         library = importlib.import_module("datasets")
     except ImportError as error:
@@ -222,15 +330,38 @@ def _ask_library(name: str, ask: Callable[[Any], Any]) -> Any:
         return ask(library)
     except Exception as error:  # errors of the library, the network and files
         reason = " ".join(str(error).split())
+        if isinstance(error, ConnectionError):
+            way_out = f"run `fedtempo fetch hf:{name}` where there is one, with --out FOLDER to copy it to this machine"
+            raise ConfigError(
+                f"hf:{name}: not in the cache of the datasets library, and there is no network ({reason}); "
+                f"{offline or way_out}"
+            ) from error
         raise ConfigError(f"hf:{name}: could not be loaded: {type(error).__name__}: {reason}") from error
 
 
+def _pictures(
+    name: str, parts: Mapping[str, Sequence[Any]], side: int | None, channels: int | None
+) -> tuple[dict[str, npt.NDArray[Any]], str]:
+    """Return pictures by split as arrays (n, channels, height, width) of one form, and a description of it.
+
+    Empty if the rows are no pictures.
+    """
+    rows = [(f"hf:{name}: example {i} of {part}", row) for part, rows in parts.items() for i, row in enumerate(rows)]
+    if not rows or not all(hasattr(row, "mode") for _, row in rows):
+        for option, value in (("side", side), ("channels", channels)):
+            if value is not None:
+                raise ConfigError(f"{option} = {value!r}: hf:{name} has no images; remove it")
+        return {}, ""
+    try:
+        form = common_format([header(row) for _, row in rows], [where for where, _ in rows], side, channels)
+    except ValueError as error:
+        raise ConfigError(f"hf:{name}: {error}") from error
+    arrays = {part: np.stack([pixels(row, form) for row in rows]) for part, rows in parts.items()}
+    return arrays, f" ({form.about})"
+
+
 def _arrays(name: str, column: str, rows: Sequence[Any], feature: Any) -> list[npt.NDArray[Any]]:
-    """Return examples, which the library gives as lists or pictures, as arrays of their column's type."""
-    modes = {getattr(row, "mode", None) for row in rows}
-    if modes <= MODES:
-        mode = "L" if modes <= {"1", "L"} else "RGB"
-        return [np.asarray(row.convert(mode)) for row in rows]
+    """Return examples, which the library gives as lists, as arrays of their column's type."""
     kind, arrays = _number_type(feature), []
     for number, row in enumerate(rows):
         try:
@@ -263,7 +394,13 @@ def _is_text(feature: object) -> bool:
 def _feature(name: str, columns: Sequence[str], features: Mapping[str, Any]) -> str:
     """Return the only column of images, arrays or sequences, or else of text."""
     candidates = [column for column in columns if _kind(features[column]) in _FEATURES]
-    return _only(name, "feature", candidates or [column for column in columns if _is_text(features[column])])
+    candidates = candidates or [column for column in columns if _is_text(features[column])]
+    if not candidates:
+        raise ConfigError(
+            f"hf:{name}: no column of images, arrays or text; set feature, or read a table of numbers with source = "
+            "'table:FILE.parquet'"
+        )
+    return _only(name, "feature", candidates)
 
 
 def _named_label(columns: Iterable[str]) -> str | None:

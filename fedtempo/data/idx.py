@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import math
 import re
 import struct
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.data.cache import Arrays, remembered_arrays
+from fedtempo.data.cache import Arrays, content_key, remembered_arrays
 from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.errors import ConfigError
 
@@ -83,14 +82,8 @@ def read_idx_folder(folder: Path, name: str) -> Dataset:
         return {"train_x": data.train_x, "train_y": data.train_y, "test_x": data.test_x, "test_y": data.test_y}
 
     packed = sum(file.stat().st_size for file in files if file.suffix == ".gz")
-    arrays = decoded() if packed < _WORTH_KEEPING_BYTES else remembered_arrays(f"idx-{_identity(files)}", decoded)
+    arrays = decoded() if packed < _WORTH_KEEPING_BYTES else remembered_arrays(content_key("idx", files), decoded)
     return from_arrays(name, arrays["train_x"], arrays["train_y"], arrays["test_x"], arrays["test_y"], task="classes")
-
-
-def _identity(files: list[Path]) -> str:
-    """Return a hash that changes whenever one of the files does."""
-    facts = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
 def _pair(folder: Path, split: str, images_file: Path, labels_file: Path) -> tuple[ByteArray, ByteArray]:

@@ -2,158 +2,106 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.data.dataset import Dataset, from_arrays
-from fedtempo.data.labels import must_be_trained
-from fedtempo.data.splitting import both, check_share, spread
+from fedtempo.data.class_folders import class_dataset, find_files
+from fedtempo.data.dataset import Dataset
+from fedtempo.data.pictures import Format, Header, check_form, common_format, header, pixels
+from fedtempo.data.splitting import check_share
+from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
-from fedtempo.parts.natural_order import listed, natural
 
 # Formats that Pillow decodes by itself: none that start another program.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
-_SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".pbm", ".tif", ".tiff", ".webp"}
-MODES = {"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"}
-_SPLITS = ("train", "test")
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".pbm", ".tif", ".tiff", ".webp"}
 _LARGEST_BYTES = 2**31
 
 
-@dataclass(frozen=True)
-class _Image:
-    """An image file and what its folders say. split, client: empty if no folder names them; kind: the class."""
-
-    file: Path
-    split: str
-    client: str
-    kind: str
-
-
-def image_folder(path: str, side: int | None = None, test_share: float = 0.2) -> Dataset:
+def image_folder(
+    path: str,
+    side: int | None = None,
+    test_share: float = 0.2,
+    test_split: str | None = None,
+    channels: int | None = None,
+) -> Dataset:
     """Return images stored as `<class>/<file>`, or as `<client>/<class>/<file>` with one folder per client.
 
-    Both may lie below folders `train` and `test`; without these, test_share of the images of each client and class are
-    for testing. Classes are sorted by name, clients in natural order. Images are grey if all are, otherwise in colour.
-    side: scale images to this height and width, pixels (bilinear); without it all must have the same size.
+    Both may lie below folders `train`, `test` and `validation` (or `val`); without `test`, test_share of the images of
+    each client and class are for testing. test_split: "validation" to test on those images, "train" to leave out the
+    folder `test`. Classes and clients are in natural order. side: scale images to this height and width,
+    pixels (bilinear); without it all must have the same size. channels: 1 (grey), 3 (colour) or 4 (colour and
+    transparency); without it images are grey if all are, otherwise in colour. Bytes are divided by 255, grey of 16 bits
+    by 65535.
 
     Raises ConfigError naming a file that cannot be read or lies in the wrong folder.
     """
     check_share(test_share)
-    if side is not None and (not isinstance(side, int) or isinstance(side, bool) or side < 1):
-        raise ConfigError(f"side = {side!r}: must be a whole number of pixels, 1 or more")
+    check_test_split(test_split)
+    check_form(side, channels)
     root = Path(path).expanduser()
-    images = _find_images(root)
-    kinds = sorted({image.kind for image in images})
-    clients = sorted({image.client for image in images if image.split != "test"} - {""}, key=natural)
-    y = np.array([kinds.index(image.kind) for image in images], dtype=np.int64)
-    number = {client: i for i, client in enumerate(clients)}
-    owners = np.array([number.get(image.client, -1) for image in images], dtype=np.int64)
-    if images[0].split:
-        test = np.array([image.split == "test" for image in images])
-        try:
-            must_be_trained(y[~test], y[test], kinds)
-        except ValueError as error:
-            raise ConfigError(f"{root}: {error}") from None
-    else:
-        test = spread([owners, y], test_share, len(images))
-    both(test, str(root))
-    x = _pixels(images, side)
-    colours = "grey" if x.shape[1] == 1 else "colour"
-    whose = f", a folder for each of {len(clients)} clients: {listed(clients)}" if clients else ""
-    return from_arrays(
+    files = find_files(root, SUFFIXES, "images", " and no .npz file")
+    return class_dataset(
         f"folder:{path}",
-        x[~test],
-        y[~test],
-        x[test],
-        y[test],
-        len(kinds),
-        owners[~test] if clients else None,
-        owners[test] if clients else None,
-        owner_names=tuple(clients),
-        class_names=tuple(kinds),
-        about=f"{colours} images of {x.shape[2]} x {x.shape[3]}, classes by folder: {', '.join(kinds)}{whose}",
+        root,
+        files,
+        "images",
+        lambda paths: read_images(paths, side, channels),
+        test_share,
+        test_split,
     )
 
 
-def _find_images(root: Path) -> list[_Image]:
-    """Return all images below a folder except hidden ones, sorted by path."""
-    if not root.is_dir():
-        raise ConfigError(f"{root}: no such folder")
-    candidates = (file for file in root.rglob("*") if file.suffix.lower() in _SUFFIXES and file.is_file())
-    files = sorted(file for file in candidates if not any(part[0] == "." for part in file.relative_to(root).parts))
-    if not files:
-        raise ConfigError(f"{root}: no images ({', '.join(sorted(_SUFFIXES))}) and no .npz file in it")
-    folders = [file.relative_to(root).parts[:-1] for file in files]
-    split = all(len(names) > 1 and names[0] in _SPLITS for names in folders)
-    images = []
-    for file, names in zip(files, folders):
-        part, rest = (names[0], names[1:]) if split else ("", names)
-        if len(rest) not in (1, 2):
-            raise ConfigError(
-                f"{file}: images must lie in <class>/ or <client>/<class>/, optionally below train/ and test/"
-            )
-        images.append(_Image(file, part, rest[0] if len(rest) == 2 else "", rest[-1]))
-    for part in {image.split for image in images}:
-        same = [image for image in images if image.split == part]
-        odd = next((image for image in same if bool(image.client) != bool(same[0].client)), None)
-        if odd is not None:
-            raise ConfigError(f"{odd.file}: not at the same depth as {same[0].file}; move it")
-    return images
+def read_images(
+    files: Sequence[Path], side: int | None, channels: int | None
+) -> tuple[npt.NDArray[np.uint8] | npt.NDArray[np.float32], str]:
+    """Return image files as an array (n, channels, height, width), and a description of it.
+
+    side, channels: as for `image_folder`. The array holds bytes, or float32 for pixels of more than 8 bits. Raises
+    ConfigError naming a file that cannot be read, or two that do not fit together.
+    """
+    form = common_format([_opened(file) for file in files], files, side, channels)
+    size = len(files) * math.prod(form.shape) * np.dtype(form.dtype).itemsize
+    if size > _LARGEST_BYTES:
+        raise ConfigError(f"{len(files)} images take {size:,} bytes, more than {_LARGEST_BYTES:,}; set a smaller side")
+    images: npt.NDArray[Any] = np.empty((len(files), *form.shape), dtype=form.dtype)
+    for target, file in zip(images, files):
+        target[...] = _decoded(file, form)
+    return images, form.about
 
 
-def _pixels(images: Sequence[_Image], side: int | None) -> npt.NDArray[np.uint8]:
-    """Return all images as bytes, shape (n, channels, height, width)."""
-    sizes = [_opened(image.file) for image in images]
-    for image, (mode, _, _) in zip(images, sizes):
-        if mode not in MODES:
-            raise ConfigError(f"{image.file}: pixels of mode {mode} are not supported; convert the image to 8 bits")
-    grey = all(mode in ("1", "L") for mode, _, _ in sizes)
-    _, width, height = sizes[0]
-    if side is not None:
-        width = height = side
-    else:
-        odd = next((i for i, (_, w, h) in enumerate(sizes) if (w, h) != (width, height)), None)
-        if odd is not None:
-            _, w, h = sizes[odd]
-            raise ConfigError(
-                f"{images[odd].file}: is {w} x {h}, {images[0].file} is {width} x {height}; set side to scale images"
-            )
-    channels = 1 if grey else 3
-    if (size := len(images) * channels * height * width) > _LARGEST_BYTES:
-        raise ConfigError(f"{len(images)} images take {size:,} bytes, more than {_LARGEST_BYTES:,}; set a smaller side")
-    pixels = np.empty((len(images), channels, height, width), dtype=np.uint8)
-    for target, image in zip(pixels, images):
-        target[...] = _decoded(image.file, "L" if grey else "RGB", (width, height))
-    return pixels
-
-
-def _opened(file: Path) -> tuple[str, int, int]:
-    """Return mode, width and height of an image, read from its header."""
+def _opened(file: Path) -> Header:
+    """Return what the header of an image says."""
     from PIL import Image
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(file, formats=_FORMATS) as image:
-                return image.mode, *image.size
+                return header(image)
     except Exception as error:  # a damaged image raises errors of many types
         raise ConfigError(f"{file}: cannot be read as an image: {error}") from error
 
 
-def _decoded(file: Path, mode: str, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+def _decoded(file: Path, form: Format) -> npt.NDArray[Any]:
     from PIL import Image
 
     try:
         with Image.open(file, formats=_FORMATS) as image:
-            converted = image.convert(mode)
-            if converted.size != size:
-                converted = converted.resize(size, Image.Resampling.BILINEAR)
-            values = np.asarray(converted, dtype=np.uint8)
+            return pixels(image, form)
     except Exception as error:
         raise ConfigError(f"{file}: cannot be read as an image: {error}") from error
-    return values[np.newaxis] if mode == "L" else values.transpose(2, 0, 1)
+
+
+def inside(folder: Path, name: str) -> Path:
+    """Return the path of a file in a folder. Raises ConfigError if the name leads out of the folder."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(f"{name!r}: lies outside of {folder}")
+    return path

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.errors import ConfigError
-from fedtempo.parts.natural_order import listed
+from fedtempo.parts.natural_order import listed, natural
 
-Task = Literal["classes", "multilabel", "tokens", "numbers"]
+Task = Literal["classes", "multilabel", "tokens", "numbers", "segmentation"]
 Array = npt.NDArray[Any]
 
 MOST_CLASSES = 50
@@ -42,7 +42,7 @@ class Labels:
 def check_task(task: object) -> Task | None:
     """Return `task`, which may be None. Raises ConfigError if it is no task."""
     if task is not None and task not in get_args(Task):
-        raise ConfigError(f"task = {task!r}: must be 'classes', 'multilabel', 'numbers' or 'tokens'")
+        raise ConfigError(f"task = {task!r}: must be 'classes', 'multilabel', 'numbers', 'segmentation' or 'tokens'")
     return cast("Task | None", task)
 
 
@@ -125,9 +125,10 @@ def is_identifier(values: Array, examples: int | None = None) -> bool:
     return distinct > 20 and 2 * distinct > examples
 
 
-def looks_like_ids(what: str, values: Array) -> str:
-    """Return the finding that labels look like identifiers."""
-    return f"{what} has {len(np.unique(values)):,} distinct values in {len(values):,} rows, like an identifier"
+def looks_like_ids(what: str, values: Array, examples: int | None = None) -> str:
+    """Return the finding that labels look like identifiers. examples: their number, if `values` are distinct ones."""
+    examples = len(values) if examples is None else examples
+    return f"{what} has {len(np.unique(values)):,} distinct values in {examples:,} rows, like an identifier"
 
 
 def negative(what: str, values: Array) -> str:
@@ -178,8 +179,10 @@ def _text(y: Array, z: Array, task: Task | None) -> Labels:
     if task is None and is_identifier(y):
         raise ValueError(ask(looks_like_ids("train_y", y), "classes"))
     names = np.unique(y)
-    class_names = tuple(map(str, names.tolist()))
-    train, test = np.searchsorted(names, y), np.searchsorted(names, z)
+    class_names = tuple(sorted(map(str, names.tolist()), key=natural))
+    rank = {name: i for i, name in enumerate(class_names)}
+    number = np.array([rank[str(name)] for name in names.tolist()], dtype=np.int64)
+    train, test = number[np.searchsorted(names, y)], number[np.searchsorted(names, z)]
     return Labels(train, test, len(names), class_names, f"classes: {listed(class_names)}")
 
 

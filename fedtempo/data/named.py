@@ -15,6 +15,15 @@ from fedtempo.data.idx import read_idx, read_idx_folder
 from fedtempo.data.splitting import check_share, drawn
 from fedtempo.errors import ConfigError
 
+REPOSITORIES = {
+    "cifar10": "uoft-cs/cifar10",
+    "cifar100": "uoft-cs/cifar100",
+    "femnist": "flwrlabs/femnist",
+    "ham10000": "marmal88/skin_cancer",
+    "mnist": "ylecun/mnist",
+}
+"""Repository of each data set that the datasets library loads, by name."""
+
 _EMNIST_FILES = [
     f"emnist-balanced-{split}-{what}-ubyte.gz" for split in ("train", "test") for what in ("images-idx3", "labels-idx1")
 ]
@@ -22,12 +31,12 @@ _EMNIST_FILES = [
 
 def mnist() -> Dataset:
     """MNIST (LeCun et al., 1998), `ylecun/mnist`: 60,000 and 10,000 digits, 28 by 28, in 10 classes."""
-    return from_hub("mnist", "ylecun/mnist", None, "image", "label")
+    return from_hub("mnist", REPOSITORIES["mnist"], None, "image", "label")
 
 
 def cifar10() -> Dataset:
     """CIFAR-10 (Krizhevsky, 2009), `uoft-cs/cifar10`: 50,000 and 10,000 colour images, 32 by 32, 10 classes."""
-    return from_hub("cifar10", "uoft-cs/cifar10", None, "img", "label")
+    return from_hub("cifar10", REPOSITORIES["cifar10"], None, "img", "label")
 
 
 def cifar100(labels: str = "fine") -> Dataset:
@@ -37,7 +46,7 @@ def cifar100(labels: str = "fine") -> Dataset:
     """
     if labels not in ("fine", "coarse"):
         raise ConfigError(f"labels = {labels!r}: must be 'fine' (100 classes) or 'coarse' (20)")
-    return from_hub("cifar100", "uoft-cs/cifar100", None, "img", f"{labels}_label")
+    return from_hub("cifar100", REPOSITORIES["cifar100"], None, "img", f"{labels}_label")
 
 
 def emnist() -> Dataset:
@@ -49,7 +58,8 @@ def emnist() -> Dataset:
     if (folder := data_folder("emnist")).is_dir():
         data = read_idx_folder(folder, "emnist")
     else:
-        x, y, more_x, more_y = hub_files("Royc30ne/emnist-balanced", _EMNIST_FILES)
+        offline = f"put the four IDX files into {folder}; set $FEDTEMPO_DATA for another folder"
+        x, y, more_x, more_y = hub_files("Royc30ne/emnist-balanced", _EMNIST_FILES, offline)
         arrays = (read_idx(x, 3), read_idx(y, 1), read_idx(more_x, 3), read_idx(more_y, 1))
         data = from_arrays("emnist", *arrays, task="classes")
     train_x, test_x = (np.ascontiguousarray(x.swapaxes(-1, -2)) for x in (data.train_x, data.test_x))
@@ -63,7 +73,7 @@ def femnist(digits: bool = False, writers: int | None = None, test_share: float 
     testing. Writers are numbered in the order of their names. digits: only the ten digits. writers: only
     this number of writers, the first; all writers and classes take 2.6 GB.
     """
-    repository = "flwrlabs/femnist"
+    repository = REPOSITORIES["femnist"]
     if not isinstance(digits, bool):
         raise ConfigError(f"digits = {digits!r}: must be true or false")
     if writers is not None and (not isinstance(writers, int) or isinstance(writers, bool) or writers < 1):
@@ -96,7 +106,7 @@ def ham10000(side: int = 32, test_share: float = 0.2) -> Dataset:
     merged, each picture once; test_share (rounded) of the lesions of each diagnosis, with all their pictures, are for
     testing. Classes are the diagnoses in alphabetical order.
     """
-    repository = "marmal88/skin_cancer"
+    repository = REPOSITORIES["ham10000"]
     if not isinstance(side, int) or isinstance(side, bool) or side < 1:
         raise ConfigError(f"side = {side!r}: must be a whole number of pixels, 1 or more")
     check_share(test_share)

@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
-from fedtempo.parts.fields import STRICT, Count, Doc, Gt, Lt, NonNegative, Positive, Share
+from fedtempo.parts.component import made
+from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Gt, Lt, NonNegative, Positive, Share
 
-_FILES = ("folder", "hf", "idx", "npz", "table", "text")
+_FILES = ("audio", "fedscale", "folder", "hf", "idx", "leaf", "npz", "table", "text", "tff")
 """Prefixes of sources whose rest is a path."""
 
 
@@ -33,6 +34,28 @@ def _test_share(value: Any) -> Any:
     if isinstance(value, str) and value != "data":
         raise ValueError(f"{value!r}: give a share between 0 and 1, or 'data'")
     return value
+
+
+@dataclass(frozen=True, config=STRICT)
+class ClientFolds:
+    """The table `data.test_clients`: one of several parts of the clients is tested on, the others train."""
+
+    folds: Annotated[int, Ge(2), Doc("number of parts that the clients are divided into, k")]
+    fold: Annotated[
+        Count | None,
+        Doc(
+            "part that is tested on, 1 to folds (default: by run.seed; seeds 1 to k test on each part once, and the "
+            "next k seeds divide the clients anew)"
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.fold is not None and self.fold > self.folds:
+            raise ValueError(f"fold = {self.fold}: must be at most folds = {self.folds}")
+
+
+def _test_clients_from(value: Any) -> Any:
+    return made(ClientFolds, value, "test_clients") if isinstance(value, dict) else pair(value)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -77,6 +100,21 @@ class DataSettings:
         ),
     ] = None
     test_examples: Annotated[Count | None, Doc("test examples used in evaluations (default: all)")] = None
+    test_clients: Annotated[
+        Annotated[float, Gt(0), Lt(1)] | tuple[str | int, ...] | ClientFolds | None,
+        BeforeValidator(_test_clients_from),
+        Doc(
+            "clients that do not take part and whose examples are the test set: a share of the clients, drawn by "
+            "run.seed; a list of their names; or {folds, fold} for cross-validation (default: none)"
+        ),
+    ] = None
+    validation_share: Annotated[
+        Annotated[float, Gt(0), Lt(1)] | None,
+        Doc(
+            "share of each client's training examples that are the validation set, drawn once and never trained on "
+            "(default: the validation examples that the data have, if any)"
+        ),
+    ] = None
     tell_labels: Annotated[bool, Doc("clients report to the server how many examples of each class they hold")] = False
     label_noise_epsilon: Annotated[
         Positive | None,
@@ -91,5 +129,7 @@ class DataSettings:
     share_examples: Annotated[Share, Doc("share of the clients that agree to upload raw examples")] = 0.0
 
     def __post_init__(self) -> None:
+        if self.test_clients == ():
+            raise ValueError("test_clients = []: name at least one client, or remove it")
         if self.label_noise_epsilon is not None and not self.tell_labels:
             raise ValueError(f"label_noise_epsilon = {self.label_noise_epsilon}: needs tell_labels = true")

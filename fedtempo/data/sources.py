@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.data.archive import read_npz
+from fedtempo.data.arrays import read_arrays
+from fedtempo.data.audio import audio
 from fedtempo.data.cache import Arrays, remembered_arrays
 from fedtempo.data.cache_dir import data_folder
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
+from fedtempo.data.formats.fedscale import fedscale
+from fedtempo.data.formats.leaf import leaf
+from fedtempo.data.formats.tff import tff
 from fedtempo.data.hub import load_hub
 from fedtempo.data.idx import read_idx_folder
 from fedtempo.data.images import image_folder
@@ -25,6 +29,7 @@ from fedtempo.data.shakespeare import shakespeare
 from fedtempo.data.splitting import check_share
 from fedtempo.data.tables import table
 from fedtempo.data.texts import text
+from fedtempo.data.validation import Split
 from fedtempo.errors import ConfigError
 from fedtempo.parts.plugins import imported, outside
 from fedtempo.parts.user_code import user_code
@@ -81,64 +86,78 @@ def idx(folder: str) -> Dataset:
     return read_idx_folder(Path(folder).expanduser(), f"idx:{folder}")
 
 
-def npz(path: str, task: str | None = None, inputs: str | None = None) -> Dataset:
-    """The arrays train_x, train_y, test_x, test_y of an .npz file; optional: train_owners, test_owners, n_classes.
+def npz(
+    path: str,
+    task: str | None = None,
+    inputs: str | None = None,
+    test_split: str | None = None,
+    test_share: float = 0.2,
+    ignore: int | None = None,
+) -> Dataset:
+    """The arrays train_x, train_y, test_x, test_y of an .npz file.
+
+    Optional: validation_x and validation_y; n_classes; train_owners and test_owners, the client of each example, by
+    number or name; train_groups, such as the patient of each example, which are never split; train_times, of which the
+    latest of each client are held out. Without test_x and test_y, or with test_split = "train", test_share of the
+    training examples of each client and class are for testing; test_split = "validation" tests on those examples.
+    A file of MedMNIST (train_images, train_labels, ...) is read, too.
 
     Labels that are whole numbers are classes, rows of them are tokens, other numbers are predicted as numbers; inputs
-    that are bytes are pixels. task: "classes", "multilabel", "numbers" or "tokens", for ambiguous labels. inputs:
-    "numbers" or "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as embeddings need
-    them). A folder stands for the only .npz file in it. Nothing is unpickled. Raises ConfigError for a bad file.
+    that are bytes are pixels. task: "classes", "multilabel", "numbers", "segmentation" or "tokens", for ambiguous
+    labels. inputs: "numbers" or "symbols" (default: integers of 32 or 64 bits without negative values are symbols, as
+    embeddings need them). ignore: value of the pixels of masks that have no label. A folder stands for the only .npz
+    file in it. Nothing is unpickled. Raises ConfigError for a bad file.
     """
-    return _npz(path, f"npz:{path}", task, inputs)
+    return read_arrays(
+        path,
+        f"npz:{path}",
+        task=task,
+        inputs=inputs,
+        ignore=ignore,
+        test_split=test_split,
+        test_share=test_share,
+    )
 
 
 def folder(
-    path: str, side: int | None = None, test_share: float = 0.2, task: str | None = None, inputs: str | None = None
+    path: str,
+    side: int | None = None,
+    test_share: float = 0.2,
+    task: str | None = None,
+    inputs: str | None = None,
+    test_split: str | None = None,
+    channels: int | None = None,
 ) -> Dataset:
     """Images stored as `<class>/<file>` or `<client>/<class>/<file>`, optionally below `train` and `test`.
 
-    Each `<client>` folder becomes a client. Without `train` and `test`, test_share of the images of each client and
-    class are for testing. side: scale images to this height and width, pixels. An .npz file, or a folder that holds
-    one, is read as by `npz:`; task, inputs: options of that. Raises ConfigError naming the unusable file.
+    Each `<client>` folder becomes a client. A folder `validation` (or `val`) holds validation images. Without `test`,
+    or with test_split = "train", test_share of the images of each client and class are for testing; test_split =
+    "validation" tests on the validation images. side: scale images to this height and width, pixels. channels: 1
+    (grey), 3 (colour) or 4 (colour and transparency); default: 1 if all images are grey, otherwise 3. Bytes are divided
+    by 255, grey of 16 bits by 65535. An .npz file, or a folder that holds one, is read as by `npz:`; task, inputs:
+    options of that. Raises ConfigError naming the unusable file.
     """
     root = Path(path).expanduser()
     if root.suffix == ".npz" or root.is_file() or any(root.glob("*.npz")):
-        return _npz(path, f"folder:{path}", task, inputs)
+        known_as = f"folder:{path}"
+        for option, number in (("side", side), ("channels", channels)):
+            if number is not None:
+                raise ConfigError(f"{option} = {number!r}: applies to folders of images only; remove it for .npz files")
+        return read_arrays(path, known_as, task=task, inputs=inputs, test_split=test_split, test_share=test_share)
     for option, value in (("task", task), ("inputs", inputs)):
         if value is not None:
             raise ConfigError(f"{option} = {value!r}: applies to .npz files only; remove it for folders of images")
-    return image_folder(path, side, test_share)
-
-
-def _npz(path: str, known_as: str, task: str | None, inputs: str | None) -> Dataset:
-    file = Path(path).expanduser()
-    if file.is_dir():
-        files = sorted(file.glob("*.npz"))
-        if len(files) != 1:
-            raise ConfigError(f"{known_as}: the folder holds {len(files)} .npz files; give the path of one file")
-        file = files[0]
-    try:
-        content: dict[str, Any] = read_npz(file)
-        if "n_classes" in content:
-            content["n_classes"] = int(content["n_classes"])
-    except (ConfigError, TypeError, ValueError) as error:
-        raise ConfigError(f"{known_as}: {error}") from error
-    needed, optional = {"train_x", "train_y", "test_x", "test_y"}, {"train_owners", "test_owners", "n_classes"}
-    if not needed <= content.keys() or not content.keys() <= needed | optional:
-        raise ConfigError(
-            f"{known_as}: {file} holds the arrays {', '.join(sorted(content)) or 'none'}; it must hold "
-            f"{', '.join(sorted(needed))} and may hold {', '.join(sorted(optional))}"
-        )
-    return from_arrays(known_as, **content, task=task, inputs=inputs)
+    return image_folder(path, side, test_share, test_split, channels)
 
 
 def user_function(target: str, **options: Any) -> Dataset:
     """Return the data set that a user's `module:function` returns for `options`.
 
-    The function returns a Dataset; (train_x, train_y, test_x, test_y); or two sequences of (input, label) pairs, for
-    training and testing, such as PyTorch data sets. Inputs may be dicts or tuples, and an item may be a dict of inputs
-    and "labels". task and inputs are those of `npz`, unless the function takes
-    options of these names. Raises ConfigError if there is no such function or it returns something else.
+    The function returns a Dataset; (train_x, train_y, test_x, test_y), and perhaps (validation_x, validation_y) after
+    these; or two sequences of (input, label) pairs, for training and testing, such as PyTorch data sets, and perhaps a
+    third for validation. Inputs may be dicts or tuples, and an item may be a dict of inputs and "labels". task, inputs
+    and ignore are those of `npz`, unless the function takes options of these names. Raises ConfigError if there is no
+    such function or it returns something else.
     """
     function = imported(target, "data.source")
     with user_code(f"data.source = {target!r}", function):
@@ -147,7 +166,7 @@ def user_function(target: str, **options: Any) -> Dataset:
 
 def _returned(target: str, function: Callable[..., Any], options: Mapping[str, Any]) -> Dataset:
     """Return what a user's function returns, as a data set."""
-    ours = {name for name in ("task", "inputs") if name in options and not _takes(function, name)}
+    ours = {name for name in ("task", "inputs", "ignore") if name in options and not _takes(function, name)}
     result = function(**{name: value for name, value in options.items() if name not in ours})
     if ours and isinstance(result, Dataset):
         raise ConfigError(f"data.options.{min(ours)}: {target} returns a Dataset, which has it already; remove it")
@@ -160,18 +179,20 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
 
 
 def _as_dataset(target: str, result: Any, **types: Any) -> Dataset:
-    """Return a function's result as a data set. types: task and inputs. Raises ConfigError for any other result."""
+    """Return a function's result as a data set. types: task, inputs, ignore. Raises ConfigError for other results."""
     if isinstance(result, Dataset):
         return result
-    if isinstance(result, tuple) and len(result) == 4:
-        return from_arrays(target, *result, **types)
-    if isinstance(result, tuple) and len(result) == 2:
-        (train_x, train_y), (test_x, test_y) = (
-            _pairs(part, f"{target}: {split}") for part, split in zip(result, ("train", "test"))
+    if isinstance(result, tuple) and len(result) in (4, 6):
+        validation = Split(*result[4:]) if len(result) == 6 else None
+        return from_arrays(target, *result[:4], validation=validation, **types)
+    if isinstance(result, tuple) and len(result) in (2, 3):
+        train, test, *held = (
+            Split(*_pairs(part, f"{target}: {split}")) for part, split in zip(result, ("train", "test", "validation"))
         )
-        return from_arrays(target, train_x, train_y, test_x, test_y, **types)
+        return from_arrays(target, train.x, train.y, test.x, test.y, validation=held[0] if held else None, **types)
     raise ConfigError(
-        f"{target}: returned {type(result).__name__}; must return a Dataset, or a tuple of four arrays or two data sets"
+        f"{target}: returned {type(result).__name__}; must return a Dataset, or a tuple of four arrays or two data "
+        "sets (six or three with validation examples)"
     )
 
 
@@ -235,21 +256,25 @@ SOURCES: dict[str, Callable[..., Dataset]] = {
     "shakespeare": shakespeare,
 }
 PREFIXES: dict[str, Callable[..., Dataset]] = {
+    "audio": audio,
+    "fedscale": fedscale,
     "folder": folder,
     "hf": load_hub,
     "idx": idx,
+    "leaf": leaf,
     "npz": npz,
     "table": table,
     "text": text,
+    "tff": tff,
 }
 
 
 def load(source: str, /, **options: Any) -> Dataset:
     """Return the data set that a configuration names. options: those of the source.
 
-    source: a name of `SOURCES` or of an installed package's entry point, `folder:<folder>`, `table:<file>`,
-    `npz:<file>`, `text:<file or folder>`, `idx:<folder>`, `hf:<name>` or `<module>:<function>`. Raises ConfigError for
-    an unknown source or option, and for missing or bad data.
+    source: a name of `SOURCES` or of an installed package's entry point, a prefix of `PREFIXES` with what it reads,
+    such as `folder:<folder>`, or `<module>:<function>`. Raises ConfigError for an unknown source or option, and for
+    missing or bad data.
     """
     prefix, colon, rest = source.partition(":")
     if source in SOURCES:

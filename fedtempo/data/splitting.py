@@ -39,7 +39,13 @@ def spread(keys: Sequence[IntArray], share: float, n: int) -> BoolArray:
     contributes its share to within one item. Within groups the choice is random, the same in every run.
     """
     random = np.random.default_rng(list(b"train and test")).permutation(n)
-    order = np.lexsort((random, *reversed(keys)))
+    order = np.empty(n, dtype=np.int64)
+    order[random] = np.arange(n)
+    for key in reversed(keys):
+        small = (
+            key.astype(np.uint16) if len(key) and key.min() >= 0 and key.max() < 2**16 else key
+        )  # sorted in one pass
+        order = order[np.argsort(small[order], kind="stable")]
     marks = np.floor(np.arange(1, n + 1) * share) > np.floor(np.arange(n) * share)
     chosen = np.zeros(n, dtype=bool)
     chosen[order[marks]] = True

@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.data.dataset import Dataset, IntArray, from_arrays
-from fedtempo.data.labels import (
-    LABELS,
-    MOST_CLASSES,
-    ask,
-    is_few_whole,
-    is_identifier,
-    looks_like_ids,
-    must_be_trained,
-    negative,
-    signs,
-)
+from fedtempo.data.dataset import Dataset, FloatArray, IntArray, from_arrays
+from fedtempo.data.held_out import check_options, held_out_rows, must_be_later, untrained_classes
+from fedtempo.data.labels import LABELS, is_identifier
 from fedtempo.data.leaks import find_leak, is_named_as_id
-from fedtempo.data.splitting import BoolArray, both, check_share, grouped, spread
+from fedtempo.data.splitting import BoolArray, both, check_share
+from fedtempo.data.tabular.columns import instants
+from fedtempo.data.tabular.dates import check_dates
+from fedtempo.data.tabular.dialect import MISSING, Dialect, names_in
+from fedtempo.data.tabular.features import read_features
+from fedtempo.data.tabular.file import TableFile
+from fedtempo.data.tabular.labels import check_trained, must_be_labelled, numbered, numbered_as, read_labels
+from fedtempo.data.tabular.missing import Missing, without_dropped
+from fedtempo.data.tabular.reading import read_table
 from fedtempo.data.tokenizing import tokenized
-from fedtempo.errors import ConfigError, nearest
-from fedtempo.parts.natural_order import listed, natural
-
-FloatArray = npt.NDArray[np.float64]
-
-_MOST_CATEGORIES = 50
-_LARGEST_BYTES = 2**31
+from fedtempo.data.validation import Split
+from fedtempo.data.windows import (
+    Examples,
+    Windows,
+    check_labels,
+    check_times,
+    check_windows,
+    gap_warning,
+    must_be_some,
+    short_warning,
+)
+from fedtempo.errors import ConfigError
+from fedtempo.parts.natural_order import listed
 
 
 def table(
@@ -47,169 +52,348 @@ def table(
     group: str | None = None,
     tokenizer: str | None = None,
     length: int = 128,
+    missing: str | dict[str, str] | None = None,
+    fit: str = "all",
+    relabel: dict[str, str] | None = None,
+    dates: str | None = None,
+    encoding: str | None = None,
+    separator: str | None = None,
+    quote: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    missing_values: list[str] | None = None,
+    columns: list[str] | None = None,
+    time: str | None = None,
+    validation: str | None = None,
+    window: int | None = None,
+    horizon: int = 1,
+    stride: int = 1,
 ) -> Dataset:
     """A table with a header: CSV (.csv, or .tsv with tabs) or Parquet (.parquet).
 
     label: column to predict (default: the one named label, target, class or y).
     client: column that names the client of a row; each of its values becomes a client.
-    features: columns to predict from (default: all other columns except those in drop). Numbers are used unchanged;
-    text becomes one column of 0 and 1 per distinct value.
+    features: columns to predict from (default: all other columns except those in drop, and except identifiers: columns
+    named like one, such as id or patient_no, with hardly any value twice). Numbers are used unchanged; dates become
+    days since 1970-01-01, times of day hours; text becomes one column of 0 and 1 per distinct value.
     task: "classes" or "numbers" (default: text and up to 50 distinct integers are classes). Ambiguous labels are an
     error that asks for it: floats with few values, all whole, negative labels other than -1, and identifiers.
     test: file of the test rows, relative to the table's folder (default: test_share of the rows, of each client and
     class).
     group: column whose values, such as patients, are never split between training and test rows; test_share is then a
     share of its values. It is no feature unless features names it.
+    time: column of times, numbers or dates: test rows are the last test_share of each client's rows, so that models
+    predict what comes later. Rows with the same time stay together. It is no feature unless features names it.
+    validation: file of validation rows, as test; with data.validation_share they come from the training rows instead.
     tokenizer: folder beside the table, or name at the Hugging Face hub, of a tokenizer (extra transformers): the only
     feature, a text, becomes input_ids and attention_mask of `length` tokens.
-    standardize: scale features to mean 0 and standard deviation 1 over all training examples; clients would have to
-    agree on these.
+    window: predict from this many rows of a client in the order of `time`, instead of from one row; no window has both
+    training and test rows. stride: rows from the beginning of a window to that of the next.
+    horizon: with window, the number of rows after it whose labels are predicted; features then include the label's
+    earlier values unless they are named. 0: the label of the window's last row.
+    standardize: scale features to mean 0 and standard deviation 1 over training examples; clients would have to agree
+    on these. With window and horizon also labels that are numbers.
+    missing: what happens to missing values, in all columns or by column, as in { age = "median", label = "drop" }
+    (default: they are an error). "drop" leaves the row out; "median" takes the median of numbers and the most frequent
+    text; "category" makes missing texts a category, and gives numbers the median and a further feature that is 1 where
+    they were missing.
+    fit: whose training rows medians, most frequent texts, means and standard deviations come from: "all", or "client"
+    for those of each client, with those of all for test rows of other clients.
+    relabel: other names for labels, as in { ">50K." = ">50K" }.
+    dates: format of dates in text, such as "%d.%m.%Y", or "" if no text is a date.
+    encoding, separator, quote, decimal, thousands: how a text file is written (default: found in the file).
+    missing_values: cells that count as missing (default: empty ones, NA, NaN, NULL, ? and the like).
+    columns: the names of all columns of a text file without a header.
 
     Raises ConfigError naming file, row and column of missing or invalid values.
     """
     check_share(test_share)
+    check_options(group, time)
+    others_given = {"group": group, "tokenizer": tokenizer}
+    check_windows(window, horizon, stride, time, [name for name, value in others_given.items() if value is not None])
     if task not in (None, "classes", "numbers"):
         raise ConfigError(f"task = {task!r}: must be 'classes' or 'numbers'")
-    rows = _read(Path(path).expanduser())
+    _check_fit(fit, client, standardize or missing is not None)
+    columns_of = {"label": label, "client": client, "group": group, "time": time}
+    columns_of |= {"test": test, "validation": validation, "tokenizer": tokenizer}
+    for option, value in columns_of.items():
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(f"{option} = {value!r}: must be text")
+    holes = Missing(missing)
+    dialect = Dialect(
+        encoding=encoding,
+        separator=separator,
+        quote=quote,
+        decimal=decimal,
+        thousands=thousands,
+        missing_values=MISSING if missing_values is None else names_in("missing_values", missing_values, "texts"),
+        columns=None if columns is None else names_in("columns", columns),
+    )
+    form = check_dates(dates)
+    rows = read_table(Path(path).expanduser(), dialect)
     label = label or _label_of(rows)
-    for option, columns in (("features", features), ("drop", drop)):
-        if columns is not None and (isinstance(columns, str) or not all(isinstance(name, str) for name in columns)):
-            raise ConfigError(f"{option} = {columns!r}: must be a list of column names")
-    excluded = {label, client, group, *(drop or [])}
-    names = features if features is not None else [name for name in rows.names if name not in excluded]
-    for name in (label, *names, *(drop or []), *(name for name in (client, group) if name is not None)):
-        rows.must_have(name)
-    if not names:
-        raise ConfigError(
-            f"{rows.file}: no features to predict {label!r} from; add columns, or change features or drop"
-        )
-    tests = None if test is None else _read(rows.file.parent / Path(test).expanduser())
-    tables = [rows] if tests is None else [rows, tests]
+    aside = [name for name in (client, group, time) if name is not None]
+    past = [label] if window is not None and horizon else []
+    names, identifiers = _features_of(rows, label, aside, features, drop or [], past)
+    tests, held = (
+        None if file is None else read_table(rows.file.parent / Path(file).expanduser(), dialect)
+        for file in (test, validation)
+    )
+    tables = [part for part in (rows, tests, held) if part is not None]
     for other in tables[1:]:
-        for name in (label, *names, *([] if group is None else [group])):
+        for name in (label, *names, *(name for name in (group, time) if name is not None)):
             other.must_have(name)
-    x = _features(tables, names) if tokenizer is None else _tokens(tables, names, tokenizer, length)
-    y, class_names = _labels(tables, label, task)
-    owners, owner_names = _owners(rows, client)
-    test_owners = None if tests is None or client is None else _owners_among(tests, client, owner_names)
+    used = list(dict.fromkeys([label, *names, *aside]))
+    holes.must_name(used)
+    for part in tables:
+        for name in used:
+            if name in part.names:
+                part.must_be_usable(name)
+    reduced = [without_dropped(part, [name for name in used if name in part.names], holes) for part in tables]
+    tables = [part for part, _ in reduced]
+    rows, others, n = tables[0], tables[1:], len(tables[0])
+    x = None if tokenizer is not None else read_features(tables, names, holes, form)
+    for option, named in (("test", tests), ("validation", held)):
+        if named is not None:
+            must_be_labelled(rows, others[0 if option == "test" else -1], label, option)
+    y, class_names = labels = read_labels(tables, label, task, relabel)
+    windows = None
+    if window is not None:
+        check_labels(horizon, label, class_names, names)
+        windows = _windows(tables, client, str(time), form, window, horizon, stride)
+    owners, owner_names = (None, ()) if client is None else numbered(rows, client)
+    known = [owners, *(None if client is None else numbered_as(part, client, owner_names) for part in others)]
+    groups = None if group is None else numbered(rows, group)[0]
+    times = None if time is None else instants(rows, time, form)
+    is_test = np.zeros(len(y), dtype=bool)
     if tests is None:
-        strata = y if class_names else np.zeros(len(y), dtype=np.int64)
+        strata = y[:n] if class_names else np.zeros(n, dtype=np.int64)
         keys = [*([] if owners is None else [owners]), strata]
-        if group is None:
-            is_test = spread(keys, test_share, len(y))
-        else:
-            is_test = grouped(_numbered(rows, group)[0], keys, test_share)
-        both(is_test, str(rows.file))
+        by_name = owner_names.__getitem__
+        is_test[:n] = held_out_rows(test_share, n, keys, owners, groups=groups, times=times, name_of=by_name)
+        both(is_test[:n], str(rows.file))
         if owners is not None:
-            _check_clients_train(owners, owner_names, is_test, rows.file)
-            test_owners = owners[is_test]
+            _check_clients_train(owners, owner_names, is_test[:n], rows.file)
+        test_owners = None if owners is None else owners[is_test[:n]]
     else:
-        is_test = np.arange(len(y)) >= len(rows)
+        is_test[n : n + len(others[0])] = True
+        test_owners = known[1]
+    is_held = np.arange(len(y)) >= len(y) - (0 if held is None else len(others[-1]))
+    is_train = ~is_test & ~is_held
+    for part, whose in zip(others, known[1:]):
+        _check_apart(
+            rows, part, is_train[:n], group, None if times is None else (str(time), times, form), owners, whose
+        )
+    for part, mask in zip(others, [*([] if tests is None else [is_test]), *([] if held is None else [is_held])]):
         if class_names:
-            _check_classes_known(tables, label, y[~is_test], y[is_test], class_names)
-        if group is not None and (shared := {*rows.values(group)} & {*tests.values(group)}):
-            raise ConfigError(
-                f"group = {group!r}: {rows.file} and {tests.file} have {len(shared)} values in common: {listed(shared)}"
-            )
-    train = np.flatnonzero(~is_test)
-    if tokenizer is None:
-        x = (_standardized(x, train) if standardize else x).astype(np.float32)
-    kind = f"classes of {label!r}: {', '.join(class_names)}" if class_names else f"numbers of {label!r}"
+            check_trained(part.file, label, labels, y[is_train], y[mask])
+    train_owners = None if owners is None else owners[is_train[:n]]
+    if x is None:
+        tokens = _tokens(tables, names, str(tokenizer), length)
+        train_x, other_x = tokens[is_train], tokens[~is_train]
+    else:
+        by_client = _owners_of_all(known, tables) if fit == "client" else None
+        train_x, other_x = x.filled(~is_train, standardize, by_client, len(owner_names))
+    n_other = len(other_x) - int(is_held.sum())
+    trained = Examples(train_x, y[is_train], np.flatnonzero(is_train))
+    tested = Examples(other_x[:n_other], y[is_test], np.flatnonzero(is_test))
+    validated = Examples(other_x[n_other:], y[is_held], np.flatnonzero(is_held))
+    warnings: list[str | None] = []
+    scaled = ""
+    if windows is not None:
+        if standardize and horizon and not class_names:
+            mean, deviation = float(trained.y.mean(dtype=np.float64)), float(trained.y.std(dtype=np.float64)) or 1.0
+            scaled, y = f" in units of {deviation:.4g} from {mean:.4g}", ((y - mean) / deviation).astype(np.float32)
+        whole_x = np.empty((len(y), *train_x.shape[1:]), dtype=train_x.dtype)
+        whole_x[is_train], whole_x[~is_train] = train_x, other_x
+        trained, tested, validated = (windows.examples(whole_x, y, mask) for mask in (is_train, is_test, is_held))
+        parts = [("training", trained), ("test", tested), *([] if held is None else [("validation", validated)])]
+        for split, examples in parts:
+            must_be_some(examples, split, windows)
+        test_owners = None if test_owners is None else _of_windows(test_owners, is_test, tested.rows)
+        train_owners = None if owners is None else owners[trained.rows]
+        warnings += [gap_warning(windows, str(time)), short_warning(owners, train_owners, owner_names, windows)]
+    if group is None and time is None:
+        n_seen = n + (0 if tests is None else len(others[0]))
+        warnings.append(_leak(tables[: 1 + (tests is not None)], {label, client}, drop or [], is_test[:n_seen]))
+    if class_names:
+        warnings.append(untrained_classes(y[is_train], y[is_test], class_names))
+    kind = f"classes of {label!r}: {', '.join(class_names)}" if class_names else f"numbers of {label!r}{scaled}"
     features_text = f"{len(names)} features" if tokenizer is None else f"{length} tokens of {names[0]!r}"
-    whose = "" if client is None else f", {len(owner_names)} clients by {client!r}: {listed(owner_names)}"
+    if window is not None:
+        ahead = f"of the next {horizon} rows" if horizon > 1 else "of the next row" if horizon else "of their last row"
+        kind, features_text = f"{kind} {ahead}", f"windows of {window} rows of {', '.join(names)} by {time!r}"
+    without = f" without the identifiers {listed(map(repr, identifiers))}" if identifiers else ""
+    clients = "" if client is None else f", {len(owner_names)} clients by {client!r}: {listed(owner_names)}"
     together = "" if group is None else f", rows of one {group!r} kept together"
-    warning = None if group is not None else _leak(tables, {label, client}, drop or [], is_test)
+    together += "" if time is None else f", the latest rows by {time!r} held out"
+    said, misleading = ((), ()) if x is None else (x.said, x.warnings)
+    notes = [*said, *_said(tables, reduced)]
+    lacking = np.zeros(n, dtype=np.int64)
+    for name in names if missing is not None else ():
+        lacking += rows.missing(name)
+    del tables, reduced, rows, tests, held, others, x  # they may be as large as the features
     return from_arrays(
         f"table:{path}",
-        x[train],
-        y[train],
-        x[is_test],
-        y[is_test],
+        trained.x,
+        trained.y,
+        tested.x,
+        tested.y,
         len(class_names) or None,
         task="classes" if class_names else "numbers",
-        train_owners=None if owners is None else owners[train],
+        train_owners=train_owners,
         test_owners=test_owners,
         owner_names=owner_names,
         class_names=class_names,
-        about=f"{kind}, from {features_text}{whose}{together}",
-        warnings=() if warning is None else (warning,),
+        about="; ".join([f"{kind}, from {features_text}{without}{clients}{together}", *notes]),
+        warnings=(*misleading, *(line for line in warnings if line is not None)),
+        validation=Split(validated.x, validated.y) if validation is not None else None,
+        train_groups=None if groups is None else groups[trained.rows],
+        train_times=None if times is None else times[trained.rows],
+        train_missing=lacking[trained.rows],
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """The columns of a file. first_row: the number that errors give the first row: 2 below a header, 1 in Parquet."""
-
-    file: Path
-    columns: Any
-    first_row: int
-
-    @property
-    def names(self) -> list[str]:
-        names: list[str] = self.columns.column_names
-        return names
-
-    def __len__(self) -> int:
-        size: int = self.columns.num_rows
-        return size
-
-    def must_have(self, name: str) -> None:
-        if name not in self.names:
-            raise ConfigError(f"{self.file}: no column {name!r}{nearest(name, self.names)}")
-
-    def values(self, name: str) -> list[Any]:
-        """Return a column as Python values. Raises ConfigError if one is missing."""
-        values: list[Any] = self.columns[name].to_pylist()
-        for row, value in enumerate(values):
-            if value is None or value == "":
-                raise self.error(row, name, "is missing")
-        return values
-
-    def error(self, row: int, name: str, what: str) -> ConfigError:
-        return ConfigError(f"{self.file}: row {self.first_row + row}: {name!r} {what}")
+def _windows(
+    tables: Sequence[TableFile],
+    client: str | None,
+    time: str,
+    form: str | None,
+    window: int,
+    horizon: int,
+    stride: int,
+) -> Windows:
+    """Return how windows are cut from the rows of all tables; windows within each table have rows of one client."""
+    series, times = [], []
+    for part in tables:
+        if client is not None:
+            part.must_have(client)
+        own = np.zeros(len(part), dtype=np.int64) if client is None else numbered(part, client)[0]
+        part_times = instants(part, time, form)
+        check_times(own, part_times, time, partial(_failure, part, time))
+        series.append(own)
+        times.append(part_times)
+    return Windows(window, horizon, stride, np.concatenate(series), np.concatenate(times))
 
 
-def _read(file: Path) -> _Table:
-    """Return the table in a file. Raises ConfigError if it cannot be read or holds no rows."""
-    from pyarrow import ArrowException, csv, parquet  # a tenth of a second
-
-    try:
-        size = file.stat().st_size
-        if size > _LARGEST_BYTES:
-            raise ConfigError(f"{file}: {size:,} bytes, more than {_LARGEST_BYTES:,}; split it")
-        if file.suffix == ".parquet":
-            metadata = parquet.read_metadata(file)
-            announced = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-            if announced > _LARGEST_BYTES:
-                raise ConfigError(f"{file}: unpacks to {announced:,} bytes, more than {_LARGEST_BYTES:,}; split it")
-            table = _Table(file, parquet.read_table(file), 1)
-        elif file.suffix in (".csv", ".tsv"):
-            parsing = csv.ParseOptions(delimiter="\t" if file.suffix == ".tsv" else ",")
-            # With one thread, errors name the row.
-            reading = csv.ReadOptions(use_threads=False)
-            table = _Table(file, csv.read_csv(file, read_options=reading, parse_options=parsing), 2)
-        else:
-            raise ConfigError(f"{file}: unknown kind of table; must be a .csv, .tsv or .parquet file")
-        names = table.names
-        table.columns.validate(full=True)  # rejects invalid UTF-8, among others
-    except (OSError, ArrowException, ValueError) as error:
-        raise ConfigError(f"{file}: cannot be read: {' '.join(str(error).split())}") from error
-    if len(set(names)) < len(names):
-        duplicate = next(name for name in names if names.count(name) > 1)
-        raise ConfigError(f"{file}: duplicate column {duplicate!r}")
-    if not len(table):
-        raise ConfigError(f"{file}: no rows below the header" if table.first_row > 1 else f"{file}: no rows")
-    return table
+def _failure(rows: TableFile, column: str, row: int, what: str) -> ConfigError:
+    return rows.error(row, column, what)
 
 
-def _label_of(rows: _Table) -> str:
+def _of_windows(test_owners: IntArray, is_test: BoolArray, rows: IntArray) -> IntArray:
+    """Return the owner of each test window from those of the test rows. rows: the last row of each window."""
+    by_row = np.full(len(is_test), -1, dtype=np.int64)
+    by_row[is_test] = test_owners
+    return by_row[rows]
+
+
+def _check_fit(fit: str, client: str | None, is_fitted: bool) -> None:
+    if fit not in ("all", "client"):
+        raise ConfigError(f"fit = {fit!r}: must be 'all' or 'client'")
+    if fit == "client" and client is None:
+        raise ConfigError("fit = 'client': needs client, the column that names the client of a row")
+    if fit == "client" and not is_fitted:
+        raise ConfigError("fit = 'client': has no effect; set standardize or missing, or remove it")
+
+
+def _features_of(
+    rows: TableFile,
+    label: str,
+    aside: Sequence[str],
+    features: list[str] | None,
+    drop: Sequence[str],
+    past: Sequence[str],
+) -> tuple[list[str], list[str]]:
+    """Return the columns to predict from and the identifiers left out. Raises ConfigError for a missing column.
+
+    aside: columns with another purpose. past: columns to predict from unless features are named.
+    """
+    dropped, identifiers = names_in("drop", drop), []
+    if features is not None:
+        names = list(names_in("features", features))
+    else:
+        excluded = {label, *aside, *dropped}
+        names = [name for name in rows.names if name not in excluded]
+    for name in (label, *names, *dropped, *aside):
+        rows.must_have(name)
+    if features is None:
+        identifiers = [name for name in names if _is_identifier(rows, name)]
+        names = [*past, *(name for name in names if name not in identifiers)]
+    if not names:
+        without = f" but the identifiers {listed(map(repr, identifiers))}" if identifiers else ""
+        raise ConfigError(
+            f"{rows.file}: no features to predict {label!r} from{without}; add columns, or change features or drop"
+        )
+    return names, identifiers
+
+
+def _is_identifier(rows: TableFile, name: str) -> bool:
+    """Return whether name and values of a column mark it as an identifier of rows."""
+    if not is_named_as_id(name) or rows.kind(name) not in ("text", "whole"):
+        return False
+    return is_identifier(np.arange(rows.distinct(name)), len(rows))
+
+
+def _check_apart(
+    rows: TableFile,
+    other: TableFile,
+    is_train: BoolArray,
+    group: str | None,
+    time: tuple[str, FloatArray, str | None] | None,
+    owners: IntArray | None,
+    other_owners: IntArray | None,
+) -> None:
+    """Raise ConfigError if a file of test or validation rows has groups of the training rows, or earlier times.
+
+    time: name and values of the column of times, and the format of dates. owners: of the rows; other_owners: of those
+    of the other file, if known.
+    """
+    if group is not None:
+        numbers, names = numbered(rows, group)
+        trained = {names[number] for number in np.unique(numbers[is_train]).tolist()}
+        shared = [value for value in numbered(other, group)[1] if value in trained]
+        if shared:
+            raise ConfigError(
+                f"group = {group!r}: {rows.file} and {other.file} have {len(shared)} values in common: {listed(shared)}"
+            )
+    if time is not None:
+        name, times, form = time
+        trained_owners = None if owners is None else owners[is_train]
+        later = instants(other, name, form)
+        must_be_later(times[is_train], later, trained_owners, other_owners, f"time = {name!r}: {other.file}")
+
+
+def _owners_of_all(known: Sequence[IntArray | None], tables: Sequence[TableFile]) -> IntArray:
+    """Return the owner of each row of all tables. Raises ConfigError if those of a table are unknown."""
+    for owners, table in zip(known, tables):
+        if owners is None:
+            raise ConfigError(
+                f"fit = 'client': {table.file} has no column that names the client of a row; set fit = 'all'"
+            )
+    return np.concatenate([owners for owners in known if owners is not None])
+
+
+def _said(tables: Sequence[TableFile], reduced: Sequence[tuple[TableFile, str]]) -> list[str]:
+    """Return how files were read and which rows were left out, one note for each."""
+    notes = []
+    for part, (_, dropped) in zip(tables, reduced):
+        file = f"{part.file.name}: " if len(tables) > 1 else ""
+        read = f"read with {', '.join(part.found)}" if part.found else ""
+        notes += [f"{file}{note}" for note in (dropped, read) if note]
+    return notes
+
+
+def _label_of(rows: TableFile) -> str:
     candidates = [name for name in rows.names if name.lower() in LABELS]
     if len(candidates) != 1:
-        raise ConfigError(f"{rows.file}: the column to predict is unclear; set label to one of {', '.join(rows.names)}")
+        raise ConfigError(
+            f"{rows.file}: the column to predict is unclear; set label to one of {', '.join(rows.names)}"
+            f"{rows.header_hint}"
+        )
     return candidates[0]
 
 
-def _tokens(tables: Sequence[_Table], names: Sequence[str], tokenizer: str, length: int) -> npt.NDArray[Any]:
+def _tokens(tables: Sequence[TableFile], names: Sequence[str], tokenizer: str, length: int) -> npt.NDArray[Any]:
     """Return the tokens of all rows; `names` is the only column that they come from."""
     if len(names) != 1:
         raise ConfigError(f"tokenizer: needs one column of text, not {listed(names)}; set features to its name")
@@ -222,123 +406,26 @@ def _tokens(tables: Sequence[_Table], names: Sequence[str], tokenizer: str, leng
     return tokenized(texts, tokenizer, length, tables[0].file.parent)
 
 
-def _features(tables: Sequence[_Table], names: Sequence[str]) -> FloatArray:
-    """Return the features of all rows, shape (rows, features); `names` are the columns that they come from."""
-    parts = []
-    for name in names:
-        columns = [part.values(name) for part in tables]
-        if all(isinstance(value, str) for column in columns for value in column):
-            parts.append(_categories(tables, name, columns))
-        else:
-            parts.append(np.concatenate([_numbers(*pair, name) for pair in zip(tables, columns)])[:, np.newaxis])
-    return np.concatenate(parts, axis=1)
-
-
-def _categories(tables: Sequence[_Table], name: str, columns: Sequence[list[str]]) -> FloatArray:
-    """Return a column of 0 and 1 for each distinct text.
-
-    If any text is a number, the column is meant to hold numbers, and the first other text is an error.
-    """
-    kinds = sorted(set().union(*columns))
-    if any(_is_number(kind) for kind in kinds):
-        for part, column in zip(tables, columns):
-            for row, value in enumerate(column):
-                if not _is_number(value):
-                    raise part.error(row, name, f"is {value!r}, not a number")
-    if len(kinds) > _MOST_CATEGORIES:
-        raise ConfigError(
-            f"{tables[0].file}: {name!r} has {len(kinds)} distinct texts, more than {_MOST_CATEGORIES} "
-            f"(row {tables[0].first_row}: {columns[0][0]!r}); exclude it with drop = [{name!r}]"
-        )
-    number = {kind: i for i, kind in enumerate(kinds)}
-    indices = np.array([number[value] for column in columns for value in column])
-    one_hot: FloatArray = np.eye(len(kinds))[indices]
-    return one_hot
-
-
-def _numbers(rows: _Table, values: list[Any], name: str) -> FloatArray:
-    """Return a column as numbers that are finite in float32."""
-    numbers = np.empty(len(values))
-    for row, value in enumerate(values):
-        if not isinstance(value, int | float):
-            raise rows.error(row, name, f"is {value!r}, not a number")
-        try:
-            numbers[row] = value
-        except OverflowError:
-            numbers[row] = np.inf
-    with np.errstate(over="ignore"):
-        finite = np.isfinite(numbers.astype(np.float32))
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise rows.error(row, name, f"is {values[row]!r}, not a finite number")
-    return numbers
-
-
-def _labels(tables: Sequence[_Table], name: str, task: str | None) -> tuple[npt.NDArray[Any], tuple[str, ...]]:
-    """Return the labels of all rows and the names of the classes, which are empty if labels are numbers."""
-    columns = [part.values(name) for part in tables]
-    values = [value for column in columns for value in column]
-    kinds = set(values)
-    whole = all(isinstance(value, int) for value in values)  # true and false are 1 and 0 to Python
-    named = all(isinstance(value, str) for value in values)
-    if task is None:
-        _check_clear(tables[0].file, name, values, whole, named)
-    if task == "numbers" or (task is None and not named and not (whole and len(kinds) <= MOST_CLASSES)):
-        numbers = np.concatenate([_numbers(*pair, name) for pair in zip(tables, columns)])
-        return numbers.astype(np.float32), ()
-    if not named and all(isinstance(value, int | float) and value == int(value) for value in values):
-        values = [int(value) for value in values] if not whole else values
-        kinds = set(values)
-    elif not named:
-        kinds = {str(kind) for kind in kinds}
-        values = [str(value) for value in values]
-    order = {kind: i for i, kind in enumerate(sorted(kinds))}
-    return np.array([order[value] for value in values], dtype=np.int64), tuple(map(str, order))
-
-
-def _check_clear(file: Path, name: str, values: Sequence[Any], whole: bool, named: bool) -> None:
-    """Raise ConfigError for ambiguous labels, which asks for the task."""
-    what = f"{file}: label column {name!r}"
-    try:
-        array = np.array(values)
-    except (OverflowError, ValueError):
-        return
-    if named and is_identifier(array):
-        raise ConfigError(ask(looks_like_ids(what, array), "classes"))
-    if named or array.dtype.kind not in "if":
-        return
-    if not whole and is_few_whole(array):
-        low, high, count = array.min(), array.max(), len(np.unique(array))
-        finding = f"{what} holds floats with only {count} values, all whole, {low:g} to {high:g}"
-        raise ConfigError(ask(finding, "classes", "numbers"))
-    if not whole:
-        return
-    if len(np.unique(array)) <= MOST_CLASSES and array.min() < 0 and not signs(array):
-        raise ConfigError(ask(negative(what, array), "classes", "numbers"))
-    distinct = len(np.unique(array))
-    is_row_number = distinct == len(array) and array.max() - array.min() + 1 == distinct
-    if distinct > MOST_CLASSES and (is_row_number or (is_named_as_id(name) and is_identifier(array))):
-        raise ConfigError(ask(looks_like_ids(what, array), "numbers"))
-
-
-def _check_classes_known(
-    tables: Sequence[_Table], label: str, train: IntArray, test: IntArray, class_names: Sequence[str]
-) -> None:
-    """Raise ConfigError for classes that only the test file has."""
-    try:
-        must_be_trained(train, test, class_names)
-    except ValueError as error:
-        raise ConfigError(f"{tables[1].file}: column {label!r}: {error}") from None
-
-
-def _leak(tables: Sequence[_Table], used: set[str | None], drop: Sequence[str], test: BoolArray) -> str | None:
+def _leak(tables: Sequence[TableFile], used: set[str | None], drop: Sequence[str], test: BoolArray) -> str | None:
     """Return a warning if training and test rows share a person or the like; None if they do not."""
-    columns = [name for name in tables[0].names if name not in used and all(name in part.names for part in tables)]
+    columns = [
+        name
+        for name in tables[0].names
+        if name not in used
+        and (name in drop or is_named_as_id(name))
+        and all(name in part.names and part.kind(name) in ("text", "whole") for part in tables)
+        and sum(part.distinct(name) for part in tables) <= len(test)
+    ]
 
     def side(tested: bool) -> Callable[[str], list[Any]]:
         def values(name: str) -> list[Any]:
-            column = [value for part in tables for value in part.columns[name].to_pylist()]
-            return [value for value, is_test in zip(column, test) if is_test == tested and value is not None]
+            found, start = [], 0
+            for part in tables:
+                distinct, codes = part.encoded(name)
+                chosen = codes[(test[start : start + len(part)] == tested) & (codes >= 0)]
+                found += np.array(distinct, dtype=object)[chosen].tolist()
+                start += len(part)
+            return found
 
         return values
 
@@ -350,49 +437,11 @@ def _leak(tables: Sequence[_Table], used: set[str | None], drop: Sequence[str], 
     return f"{leak}; split the rows into the two files by this column"
 
 
-def _owners(rows: _Table, client: str | None) -> tuple[IntArray | None, tuple[str, ...]]:
-    """Return the number of each row's client and the names of all clients, in natural order."""
-    return (None, ()) if client is None else _numbered(rows, client)
-
-
-def _owners_among(rows: _Table, client: str, names: Sequence[str]) -> IntArray | None:
-    """Return the number of each row's client among these names, -1 for another one; None without such a column."""
-    if client not in rows.names:
-        return None
-    number = {name: i for i, name in enumerate(names)}
-    return np.array([number.get(str(value), -1) for value in rows.values(client)], dtype=np.int64)
-
-
-def _numbered(rows: _Table, column: str) -> tuple[IntArray, tuple[str, ...]]:
-    """Return the number of each row's value in a column, and the distinct values in natural order."""
-    values = rows.values(column)
-    if all(isinstance(value, int) for value in values):
-        names = sorted(set(values))
-    else:
-        values = [str(value) for value in values]
-        names = sorted(set(values), key=natural)
-    order = {name: i for i, name in enumerate(names)}
-    return np.array([order[value] for value in values], dtype=np.int64), tuple(map(str, order))
-
-
 def _check_clients_train(owners: IntArray, names: Sequence[str], test: BoolArray, file: Path) -> None:
     """Raise ConfigError for a client whose rows are all test rows."""
-    for owner, name in enumerate(names):
-        if test[owners == owner].all():
-            raise ConfigError(
-                f"{file}: client {name!r} has too few rows; lower test_share, or set test to a file of test rows"
-            )
-
-
-def _standardized(x: FloatArray, train: IntArray) -> FloatArray:
-    mean, deviation = x[train].mean(axis=0), x[train].std(axis=0)
-    scaled: FloatArray = (x - mean) / np.where(deviation > 0, deviation, 1.0)
-    return scaled
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    counts = np.bincount(owners[~test], minlength=len(names))
+    if not counts.all():
+        raise ConfigError(
+            f"{file}: client {names[int(np.argmin(counts))]!r} has too few rows; lower test_share, or set test to a "
+            "file of test rows"
+        )

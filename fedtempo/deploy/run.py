@@ -42,7 +42,8 @@ from fedtempo.runs.identity import identity, must_agree
 from fedtempo.runs.launch import Watch, rare_collections
 from fedtempo.runs.models import TrainedModels, models_of, record_models
 from fedtempo.runs.run import Loaded, finish
-from fedtempo.runs.world import check_inputs, check_loss, chosen_test_examples, dealt_by, load_data
+from fedtempo.runs.splits import of_data
+from fedtempo.runs.world import check_inputs, check_loss, dealt_by, load_data
 from fedtempo.runtime.executors.journalled import Journalled
 from fedtempo.runtime.heartbeat import heartbeat
 from fedtempo.runtime.keyed import keyed_generator
@@ -145,6 +146,8 @@ def _deploy(
 ) -> dict[str, Any]:
     if config.data.source == NOTHING:
         raise ConfigError("data.source = 'none': the server evaluates on test data; name data as clients have them")
+    if given := config.quality.given:
+        raise ConfigError(f"data.partition.{given[0]}: real clients hold their own examples, as they are; remove it")
     dataset = load_data(config)
     for name, enabled in (("tell_labels", config.data.tell_labels), ("share_examples", config.data.share_examples)):
         if enabled and dataset.task != "classes":
@@ -215,7 +218,8 @@ def _play(
     from fedtempo.runtime.executors.job import Job
 
     settings, seed = config.deploy, config.run.seed
-    test = chosen_test_examples(config, dataset)
+    test, validation = of_data(config, dataset)
+    test_x, test_y = test.inputs(dataset), test.labels(dataset)
     clients = as_clients(client.description for client in joined)
     names = [client.name for client in clients]
     fleet = config.fleet.build(len(clients), lambda purpose, *keys: keyed_generator(seed, purpose, *keys), names)
@@ -223,11 +227,13 @@ def _play(
     job = Job(
         network=config.network,
         n_classes=dataset.n_classes,
-        x=dataset.test_x[test],
-        y=dataset.test_y[test],
+        x=test_x,
+        y=test_y,
         clients=(),
-        test_x=dataset.test_x[test],
-        test_y=dataset.test_y[test],
+        test_x=test_x,
+        test_y=test_y,
+        validation_x=None if validation is None else validation.inputs(dataset),
+        validation_y=None if validation is None else validation.labels(dataset),
         seed=seed,
         augment=config.data.augment,
         evaluation_batch=config.run.evaluation_batch,
@@ -268,6 +274,7 @@ def _play(
                 n_train=sum(client.num_examples for client in clients),
                 n_test=len(test),
                 sizes=TransferSizes.of(server, compression=config.server.compression),
+                n_validation=None if validation is None else len(validation),
             ),
             "client_names": names,
             "label_histograms": None if None in histograms else histograms,
@@ -276,11 +283,12 @@ def _play(
         for fact, value in facts.items():
             recorder.fact(fact, value)
         recorder.fact("resumed", journal.resumed if journal else 0)
-        if config.data.client_test_share is not None:
-            recorder.say(
-                "data.client_test_share: not used here, since clients keep their examples: they train on all of them, "
-                "and models are evaluated on the server's test examples only"
-            )
+        for key in ("client_test_share", "test_clients", "validation_share"):
+            if getattr(config.data, key) is not None:
+                recorder.say(
+                    f"data.{key}: not used here, since clients keep their examples: they train on all of them, and "
+                    "models are evaluated on the server's examples only"
+                )
         if server.sections.local:
             recorder.say(
                 "only clients have their own parts of the model: evaluations use the first values of these parts"
@@ -319,6 +327,7 @@ def _play(
             journal=Interruption(event_log, arithmetic[0]) if arithmetic else None,
             play=play,
             wait=False,
+            validates=validation is not None,
         )
         if arithmetic:
             arithmetic[0].settle()

@@ -82,7 +82,8 @@ class Compute:
         bool,
         Doc(
             "use these times for all competitors of a comparison even if their visits do different work (epochs, "
-            "steps, examples, network); otherwise such a comparison is rejected"
+            "steps, examples, network); otherwise such a comparison is rejected, and a run of several epochs "
+            "in s/visit warns"
         ),
     ] = False
     watts: Annotated[

@@ -155,7 +155,7 @@ def read_devices(path: Path, columns: Columns | None = None) -> Devices:
 
     Raises ConfigError with the file, and the line or the device, for anything unusable.
     """
-    _refuse_pickle(path)
+    must_be_safe(path)
     if path.suffix == ".json":
         return _from_fedscale(path)
     if columns is None:
@@ -163,7 +163,8 @@ def read_devices(path: Path, columns: Columns | None = None) -> Devices:
     return _from_csv(path, columns)
 
 
-def _refuse_pickle(path: Path) -> None:
+def must_be_safe(path: Path) -> None:
+    """Raise ConfigError if a file cannot be read, is too large, or is a pickle."""
     try:
         if path.stat().st_size > LARGEST_BYTES:
             raise ConfigError(f"{path} is larger than {LARGEST_BYTES:,} bytes, the limit for a file of devices")
@@ -282,7 +283,7 @@ def write_trace(devices: Devices, path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(["client", "begin_s", "end_s", "period_s"])
         for client, device in enumerate(devices.devices):
-            period = "" if device.period_s is None else f"{device.period_s:g}"
+            period = "" if device.period_s is None else f"{device.period_s:.10g}"
             writer.writerows([client, f"{begin:.10g}", f"{end:.10g}", period] for begin, end in device.windows)
 
 

@@ -98,6 +98,12 @@ class Scheduled:
         self._ends = [[end for _, end in of_client] for of_client in windows]
         self._periods = period if isinstance(period, list) else [period] * len(windows)
 
+    def of(self, clients: Iterable[int]) -> Scheduled:
+        """Return the schedule of these clients, in this order."""
+        chosen = list(clients)
+        windows = [list(zip(self._begins[client], self._ends[client])) for client in chosen]
+        return Scheduled(windows, [self._periods[client] for client in chosen])
+
     @property
     def last_s(self) -> float:
         """The time from which on every client is away; infinity if one returns again and again."""

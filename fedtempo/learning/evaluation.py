@@ -1,10 +1,10 @@
 """Evaluate models on a test set in fixed batches, whose sums do not depend on where and in which order they run.
 
 Each example has a credit: 1 for the right class, 0 for a wrong one; the share of its tokens, or of its several labels,
-that are right (a label is predicted if its output is above 0); for numbers 1 - (squared error) / (variance of the test
-labels). The mean credit is the accuracy, the token accuracy, the label accuracy, or R^2 (the explained share of the
-variance, reported as -1 if it is less). The loss is the mean cross-entropy (nats per class, token or label) or the mean
-squared error, whatever training minimises. Numbers also have a mean absolute error.
+or of its pixels with a label, that are right (a label is predicted if its output is above 0); for numbers 1 - (squared
+error) / (variance of the test labels). The mean credit is the accuracy, the token, label or pixel accuracy, or R^2 (the
+explained share of the variance, reported as -1 if it is less). The loss is the mean cross-entropy (nats per class,
+token, label or pixel) or the mean squared error, whatever training minimises. Numbers also have a mean absolute error.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fedtempo.learning.examples import Examples
 from fedtempo.learning.forward import outputs_of
 from fedtempo.learning.losses import numbers_like, tokens_last
 from fedtempo.learning.metrics import Gathers
+from fedtempo.learning.pixels import as_examples, confusions, means
 from fedtempo.learning.state import FlatModel
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -38,8 +39,8 @@ def parts(num_examples: int, batch: int = BATCH) -> list[tuple[int, int]]:
 class Part(NamedTuple):
     """The result of one batch. sums: of credit and of loss over its examples; for numbers also of absolute errors.
 
-    gathered: what further metrics need (`metrics.Gathers`): (examples, ...) for predictions and outputs, (2 or 3,
-    examples) for scores, which are each example's terms of these sums.
+    gathered: what further metrics need (`metrics.Gathers`): (examples, ...) for predictions and outputs, of masks
+    `pixels.confusions` instead of predictions; (2 or 3, examples) for scores, each example's terms of these sums.
     """
 
     sums: tuple[float, ...]
@@ -89,6 +90,10 @@ def _scores(outputs: Tensor, y: Tensor, examples: Examples) -> list[Tensor]:
         logits = numbers_like(outputs, y)
         losses = F.binary_cross_entropy_with_logits(logits, y.to(logits.dtype), reduction="none")
         return [((logits > 0) == y).double().mean(dim=1), losses.mean(dim=1)]
+    if y.dim() == 3:
+        rows, targets = as_examples(outputs, y)
+        losses = F.cross_entropy(rows, targets, reduction="none")
+        return [means((rows.argmax(dim=1) == targets).double(), y), means(losses, y)]
     if y.dim() == 2:
         logits = tokens_last(outputs, y)
         losses = F.cross_entropy(logits, y, reduction="none")
@@ -101,7 +106,7 @@ def _predictions(outputs: Tensor, y: Tensor) -> Tensor:
     if y.dtype in _OF_ONE_OUTPUT:
         numbers = numbers_like(outputs, y)
         return numbers > 0 if y.dtype == torch.bool else numbers
-    return outputs.argmax(dim=-1)
+    return confusions(outputs, y) if y.dim() == 3 else outputs.argmax(dim=-1)
 
 
 def combine(results: Sequence[Sequence[float]], num_examples: int) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Losses of a network's outputs for classes, tokens, several labels (nats) and numbers."""
+"""Losses of a network's outputs for classes, tokens, pixels, several labels (nats) and numbers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from fedtempo.errors import ConfigError
 from fedtempo.learning.forward import Inputs, map_inputs
+from fedtempo.learning.pixels import as_examples, as_images, means
 from fedtempo.learning.training import LOSSES, Training
 from fedtempo.parts.plugins import outside
 from fedtempo.parts.user_code import positional_arguments, user_code
@@ -28,8 +29,9 @@ _MEAN, _IGNORED = 1, -100
 class Loss(Protocol):
     """A function of outputs and labels that returns their mean loss, or with reduction "none" each example's, (batch,).
 
-    Outputs are (batch, classes) for labels (batch,), (batch, length, classes) for tokens (batch, length), and for
-    several labels (booleans) and numbers as many numbers as there are in the labels.
+    Outputs are (batch, classes) for labels (batch,), (batch, length, classes) for tokens (batch, length), (batch,
+    classes, height, width) for masks (batch, height, width), and for several labels (booleans) and numbers as many
+    numbers as there are in the labels.
     """
 
     def __call__(self, outputs: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor: ...
@@ -43,6 +45,7 @@ class CrossEntropy:
     """Cross-entropy of the logits, plus `adjustment` (classes,) if given: a `Loss`.
 
     weights: of the classes, (classes,). Each example's loss has the weight of its class, and means are weighted means.
+    The loss of masks is the mean over all pixels of a batch that have a label.
     """
 
     def __init__(self, adjustment: Tensor | None = None, weights: Tensor | None = None) -> None:
@@ -52,10 +55,16 @@ class CrossEntropy:
         logits = self._adjusted(outputs, labels)
         if labels.dim() == 1:
             return F.cross_entropy(logits, labels, self._weights, reduction=reduction)
+        if labels.dim() == 3:
+            loss = F.cross_entropy(*as_examples(logits, labels), self._weights, reduction=reduction)
+            return loss if reduction == "mean" else means(loss, labels)
         loss = F.cross_entropy(tokens_last(logits, labels), labels, self._weights, reduction=reduction)
         return loss if reduction == "mean" else loss.mean(dim=1)
 
     def differentiated(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        if labels.dim() == 3:
+            loss, slope = self.differentiated(*as_examples(outputs, labels))
+            return loss, as_images(slope, labels)
         if labels.dim() != 1:
             raise _unfit(outputs, labels)
         log_shares = torch.log_softmax(self._adjusted(outputs, labels), 1)

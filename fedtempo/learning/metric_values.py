@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.errors import ConfigError
+from fedtempo.learning import pixel_metrics
 from fedtempo.learning.metrics import BY_CLASS, CONFUSION, METRICS, Asked, Gathers, OwnMetric, function_of, name_of
 from fedtempo.parts.user_code import user_code
 
@@ -41,6 +42,8 @@ class Metrics:
         outputs are not finite; then all numbers are NaN, and there is no confusion matrix. Raises UserCodeError if a
         user's function fails.
         """
+        if targets.ndim == 3:
+            return self._of_masks(targets, gathered, is_finite)
         values: dict[str, Any] = {}
         several = targets.dtype == np.bool_
         predicted = predictions(gathered, targets) if self.gathers == "outputs" else gathered
@@ -59,6 +62,29 @@ class Metrics:
             else:
                 by_outputs = METRICS[entry].gathers == "outputs"
                 values[name] = _COMPUTE[entry](targets, gathered if by_outputs else predicted)
+        return values
+
+    def _of_masks(self, targets: Array, gathered: Array, is_finite: bool) -> dict[str, Any]:
+        """Return `of` for masks, whose predictions are gathered as counts."""
+        if self.gathers == "outputs":
+            counts = pixel_metrics.counted(targets, gathered.argmax(axis=1), self._n_outputs)
+        else:
+            counts = gathered.sum(axis=0)
+        values: dict[str, Any] = {}
+        for entry in self._asked:
+            name = name_of(entry)
+            if name == CONFUSION:
+                if is_finite:
+                    values[name] = counts
+            elif name == BY_CLASS:
+                shares = pixel_metrics.recall(counts)
+                values[name] = shares if is_finite else np.full_like(shares, math.nan)
+            elif not is_finite:
+                values[name] = math.nan
+            elif isinstance(entry, OwnMetric):
+                values[name] = self._own(entry, targets, gathered)
+            else:
+                values[name] = pixel_metrics.mean_of(pixel_metrics.PER_CLASS[entry](counts))
         return values
 
     def _own(self, entry: OwnMetric, targets: Array, outputs: Array) -> float:

@@ -20,8 +20,9 @@ from fedtempo.parts.user_code import positional_arguments
 
 Better = Literal["higher", "lower"]
 Gathers = Literal["", "predictions", "outputs", "scores"]
-"""What the batches of an evaluation return besides their sums: nothing, the predicted classes, labels or numbers, the
-network's outputs, or each example's credit, loss and absolute error."""
+"""What the batches of an evaluation return besides their sums: nothing, the predicted classes, labels or numbers (of
+masks: the pixels of each image by class and predicted class), the network's outputs, or each example's credit, loss and
+absolute error."""
 
 CONFUSION, BY_CLASS = "confusion", "by-class"
 """Metrics with more than one value: a matrix, and one value per class."""
@@ -168,13 +169,15 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             for name in ("f1", "precision", "recall")
             for average in ("macro", "micro", "weighted")
         },
-        "balanced-accuracy": Metric(_DISCRETE),
+        "balanced-accuracy": Metric((*_DISCRETE, "segmentation")),
+        "mean-iou": Metric(("segmentation",)),
+        "dice": Metric(("segmentation",)),
         "auc": Metric(("classes", "multilabel"), "outputs"),
         "mcc": Metric(_DISCRETE, as_share=False),
         "top-5": Metric(_DISCRETE, "outputs"),
         "exact-match": Metric(("multilabel",)),
-        BY_CLASS: Metric(_ANY_LABELS),
-        CONFUSION: Metric(_DISCRETE),
+        BY_CLASS: Metric((*_ANY_LABELS, "segmentation")),
+        CONFUSION: Metric((*_DISCRETE, "segmentation")),
         "r2": Metric(("numbers",), as_share=False),
         "mae": Metric(("numbers",), better="lower", as_share=False),
         "rmse": Metric(("numbers",), better="lower", as_share=False),

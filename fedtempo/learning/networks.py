@@ -16,7 +16,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError, FedtempoError, UserCodeError
+from fedtempo.learning.sequence_networks import Cnn1d, Gru
 from fedtempo.learning.transformer import Transformer
+from fedtempo.learning.unet import UNet
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Lt
 from fedtempo.parts.inputs import InputShape
 from fedtempo.parts.plugins import imported
@@ -344,6 +346,9 @@ NETWORKS: dict[str, type[Network]] = {
     "cnn-fedcs": CnnFedcs,
     "char-lstm": CharLstm,
     "resnet18-gn": ResNet18,
+    "unet": UNet,
+    "gru": Gru,
+    "cnn-1d": Cnn1d,
     "transformers": Transformer,
 }
 

@@ -83,8 +83,8 @@ class Training:
         Doc(
             "loss to minimise: cross-entropy, logit-adjusted, batch-adjusted (nats), bce (binary cross-entropy, nats "
             "per label), squared, absolute, or module:name of a function of (outputs, labels), or of (outputs, labels, "
-            "inputs), that returns each example's loss (default: cross-entropy for classes and tokens, bce for several "
-            "labels, squared for numbers)"
+            "inputs), that returns each example's loss (default: cross-entropy for classes, tokens and pixels, bce for "
+            "several labels, squared for numbers)"
         ),
     ] = None
     class_weights: Annotated[

@@ -32,9 +32,11 @@ class _Part(BaseModel):
 
 class _Data(_Part):
     source: Text = ""
-    task: Literal["classes", "multilabel", "tokens", "numbers"] = "classes"
+    task: Literal["classes", "multilabel", "tokens", "numbers", "segmentation"] = "classes"
     about: Text = ""
     warnings: list[Text] = []
+    validation: Whole | None = None
+    evaluated_on: Literal["validation"] | None = None
 
 
 class _Moved(_Part):
@@ -97,6 +99,7 @@ class _BestModel(_Part):
     time_s: Time
     accuracy: Annotated[float, Interval(ge=-1, le=1)]
     loss: float
+    validation_accuracy: Annotated[float, Interval(ge=-1, le=1)] | None = None
     sha256: Text
 
 

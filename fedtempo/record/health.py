@@ -124,6 +124,14 @@ class Health:
             takes += f" (fastest client) to {longest_s:.4g} s (slowest)"
         self._expected = f"; a visit takes {takes} on average"
 
+    def same_times(self, work: str) -> None:
+        """Warn that visits take the seconds that the fleet states, whatever work they do. work: setting and value."""
+        self.warn(
+            "same times",
+            f"visits take the seconds of fleet.compute (unit = 's/visit'), whatever {work} is; set unit = 's/example' "
+            "for times that grow with the work, or ignore_work = true if this is meant",
+        )
+
     def absent_from(self, time: float) -> None:
         """Warn that every client is away from `time` on, which is before the end of the run."""
         self.warn("absent", f"every client is away from t = {time:g} s on: windows without period_s are used once")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,27 +42,29 @@ class Measure:
 
     def beside(self, loss: float, mae: float | None) -> dict[str, float]:
         """Return further metrics that are customary for the task, by short name."""
-        if self == NUMBERS:
+        if self.key == NUMBERS.key:
             rmse = math.sqrt(loss) if loss >= 0 else math.nan
             return {"rmse": rmse} if mae is None else {"rmse": rmse, "mae": mae}
-        return {"perplexity": math.exp(min(loss, 700.0))} if self == TOKENS else {}
+        return {"perplexity": math.exp(min(loss, 700.0))} if self.key == TOKENS.key else {}
 
 
 CLASSES = Measure("accuracy", "accuracy", as_share=True)
 TOKENS = Measure("token accuracy", "token_accuracy", as_share=True)
 LABELS = Measure("label accuracy", "label_accuracy", as_share=True)
+PIXELS = Measure("pixel accuracy", "pixel_accuracy", as_share=True)
 NUMBERS = Measure("R²", "r2", as_share=False)
 BETTER_UNKNOWN = (
     "it is not known which values are better; write it in run.metrics as { function = ..., "
     'better = "higher" } or "lower"'
 )
 LOSS = Measure("loss", "loss", as_share=False, better="lower")
-_BY_TASK = {"classes": CLASSES, "multilabel": LABELS, "tokens": TOKENS, "numbers": NUMBERS}
+_BY_TASK = {"classes": CLASSES, "multilabel": LABELS, "tokens": TOKENS, "numbers": NUMBERS, "segmentation": PIXELS}
 
 
 def measure_of(data: Mapping[str, Any] | None) -> Measure:
     """Return the metric that records store as "accuracy", given a run's fact "data"."""
-    return _BY_TASK.get((data or {}).get("task") or "classes", CLASSES)
+    measure = _BY_TASK.get((data or {}).get("task") or "classes", CLASSES)
+    return replace(measure, name=f"validation {measure.name}") if (data or {}).get("evaluated_on") else measure
 
 
 Values = Mapping[str, Any]

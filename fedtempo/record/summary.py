@@ -33,9 +33,10 @@ def summarise(records: Records) -> dict[str, Any]:
     """Return one run in a few numbers, ready for `write_json`. Times are seconds of the run's clock.
 
     "ended" is one of `ENDINGS`, "end_reason" says it in words, and "elapsed_s" is when. "final_accuracy" and
-    "best_accuracy" hold the metric that "measure" names: "accuracy", "token_accuracy", or "r2" (the explained share of
-    the variance). Only numbers have a "final_mae". "final" values are those of the last evaluation, None if its loss is
-    not finite; "best_accuracy" is over the evaluations with a finite loss.
+    "best_accuracy" hold the metric that "measure" names: "accuracy", "token_accuracy", "label_accuracy",
+    "pixel_accuracy", or "r2" (the explained share of the variance). Only numbers have a "final_mae". "final" values are
+    those of the last evaluation, None if its loss is not finite; "best_accuracy" is over the evaluations with a finite
+    loss.
     "diverged" says why the run counts as diverged, or is None: "evaluation" (the last loss is not finite), "model" (the
     final model is not finite), "updates" (the last ten or more updates since the last commit were all rejected as not
     finite), "loss" (the last loss is more than 20 times that of the initial model). "not_finite" counts evaluations and

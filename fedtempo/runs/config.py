@@ -34,6 +34,7 @@ from fedtempo.strategies import STRATEGIES
 
 if TYPE_CHECKING:
     from fedtempo.data.partitions import Partition
+    from fedtempo.data.quality import Quality
     from fedtempo.fleet.fleet import FleetPlan
     from fedtempo.learning.networks import Network
     from fedtempo.runtime.server import ServerSettings
@@ -55,12 +56,13 @@ SECTIONS = ("run", "data", "model", "training", "fleet", "strategy", "executor",
 class Config:
     """A checked configuration. given: the tables as written; tables: with all defaults, as `dump` writes them.
 
-    partition: None where none is given: the data's own clients, or else "iid".
+    partition: None where none is given: the data's own clients, or else "iid". quality: the other keys of its table.
     """
 
     run: RunSettings
     data: DataSettings
     partition: Partition | None
+    quality: Quality
     network: Network
     initial: InitialWeights
     exchange: Exchange
@@ -200,6 +202,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         sizes_from(data.examples_per_client)
     fleet, server = _fleet_and_server(given["fleet"], given["server"])
     _check_ends(run, fleet, server, executor)
+    quality, partition_table = _quality_in(partition_table)
     partition = None if partition_table is None else partition_from(partition_table)
     _check_client_tests(run, data, exchange)
     network_name = given["model"].pop("network", "mlp")
@@ -210,7 +213,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
 
     resolved: Table = {
         "run": _plain(run),
-        "data": {**_plain(data), **({} if partition is None else {"partition": toml_value(partition)})},
+        "data": {**_plain(data), **_partition_table(partition, quality)},
         "model": {
             "network": network_name,
             **_network_table(network),
@@ -235,6 +238,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
         run=run,
         data=data,
         partition=partition,
+        quality=quality,
         network=network,
         initial=initial,
         exchange=exchange,
@@ -304,6 +308,24 @@ def _check_client_tests(run: RunSettings, data: DataSettings, exchange: Exchange
 
 def _no_client_tests(key: str) -> str:
     return f"{key}: clients have no test sets of their own; set data.client_test_share, for example to 0.2"
+
+
+def _quality_in(table: Any) -> tuple[Quality, Any]:
+    """Return the keys of `[data.partition]` for every kind, and the partition's own table, None if there is none."""
+    from fedtempo.data.quality import KEYS, Quality
+
+    if not isinstance(table, dict):
+        return Quality(), table
+    own = {key: value for key, value in table.items() if key not in KEYS}
+    quality = construct(Quality, {key: table[key] for key in KEYS if key in table}, "data.partition")
+    return quality, own if own or not quality.given else None
+
+
+def _partition_table(partition: Partition | None, quality: Quality) -> Table:
+    """Return the table `partition` of `[data]`, if there is one."""
+    given = {name: table for name, table in _plain(quality).items() if table}
+    table = {**({} if partition is None else toml_value(partition)), **given}
+    return {"partition": table} if table else {}
 
 
 def partition_from(table: Any) -> Partition:

@@ -8,9 +8,10 @@ from typing import Any
 
 from fedtempo.errors import ConfigError
 from fedtempo.record.measures import client_seconds, energy_wh, time_to_target
-from fedtempo.record.metric import further_of, measure_of, metric_series
+from fedtempo.record.metric import further_of, measure_of, metric_series, metrics_of
 from fedtempo.record.recorder import EvaluationRow
 from fedtempo.record.run import Run as RecordedRun
+from fedtempo.record.validation import deciding, validation_name
 from fedtempo.runtime.budget import KINDS, in_words
 from fedtempo.runtime.patience import Patience, Plateau
 from fedtempo.runtime.run_settings import RunSettings
@@ -52,7 +53,9 @@ def _obstacle(recorded: RecordedRun, before: RunSettings, now: RunSettings) -> s
     if now.max_commits is not None and now.max_commits <= commits and now.max_commits != before.max_commits:
         return f"run.max_commits = {now.max_commits}: it has already made {commits} commits; give a larger number"
     if now.stop_at_target and (goal := now.goal) is not None:
-        times, values = _measured(recorded, goal.name)
+        judged = _is_validated(recorded) and goal.name not in now.client_measures
+        name = validation_name(goal.name, measure_of(facts.get("data"))) if judged else goal.name
+        times, values = _measured(recorded, name)
         reached_s = time_to_target(times, values, goal.value, goal.better)
         if reached_s is not None:
             key = "run.target" if now.target_accuracy is None else "run.target_accuracy"
@@ -79,8 +82,11 @@ def _obstacle(recorded: RecordedRun, before: RunSettings, now: RunSettings) -> s
 def _ran_out_s(recorded: RecordedRun, patience: Patience) -> float | None:
     """Return the time (s) at which the recorded evaluations exhaust patience; None if they do not."""
     facts = recorded.facts
-    plateau = Plateau(patience, measure_of(facts.get("data")), further_of(facts))
-    for (time, version), values in _recorded_values(recorded).items():
+    measure, over_clients = measure_of(facts.get("data")), metrics_of({"metrics": facts.get("client_measures")})
+    plateau = Plateau(patience, measure, further_of(facts))
+    for (time, version), recorded_values in _recorded_values(recorded).items():
+        validated = _is_validated(recorded)
+        values = deciding(recorded_values, measure, over_clients) if validated else recorded_values
         if plateau.add(time, version, values):
             return time
     return None
@@ -123,6 +129,11 @@ def _used(recorded: RecordedRun, kind: str) -> float | None:
             return energy_wh(recorded)
         case _:
             return float((recorded.facts.get("privacy") or {}).get("epsilon", 0.0))
+
+
+def _is_validated(recorded: RecordedRun) -> bool:
+    """Return whether the run has a validation set, by which it ends."""
+    return (recorded.facts.get("data") or {}).get("validation") is not None
 
 
 def _measured(recorded: RecordedRun, name: str) -> tuple[Any, Any]:

@@ -14,6 +14,8 @@ from fedtempo.parts.inputs import Array, is_several, shape_as_json
 from fedtempo.record.client_measures import Kind
 from fedtempo.record.client_measures import facts_of as client_facts
 from fedtempo.record.metric import Measure, measure_of
+from fedtempo.record.validation import facts_of as validation_facts
+from fedtempo.record.validation import validation_name
 from fedtempo.runs.config import Config
 from fedtempo.runtime.run_settings import RunSettings
 from fedtempo.runtime.transfers import TransferSizes
@@ -30,12 +32,25 @@ def facts_of(
     n_test: int,
     sizes: TransferSizes,
     own_tests: Sequence[Kind] = (),
+    n_validation: int | None = None,
 ) -> dict[str, Any]:
     """Return the facts that every run records.
 
     n_train, n_test: numbers of training examples at all clients and of test examples. sizes: of transfers. own_tests:
-    which models are evaluated on clients' own test sets.
+    which models are evaluated on clients' own test sets. n_validation: number of validation examples, None without a
+    validation set.
     """
+    data = {
+        "source": dataset.name,
+        "train": n_train,
+        "test": n_test,
+        "sha256": dataset.sha256,
+        "task": dataset.task,
+        "about": dataset.about,
+        "warnings": list(dataset.warnings),
+        **({} if n_validation is None else {"validation": n_validation}),
+        **({"evaluated_on": "validation"} if config.run.evaluate_on == "validation" else {}),
+    }
     return {
         "strategy": config.strategy_name,
         "label": config.label,
@@ -43,16 +58,8 @@ def facts_of(
         "n_clients": n_clients,
         "horizon_s": config.run.horizon,
         "target_accuracy": config.run.target_accuracy,
-        **_measured(config.run, own_tests, measure_of({"task": dataset.task})),
-        "data": {
-            "source": dataset.name,
-            "train": n_train,
-            "test": n_test,
-            "sha256": dataset.sha256,
-            "task": dataset.task,
-            "about": dataset.about,
-            "warnings": list(dataset.warnings),
-        },
+        **_measured(config.run, own_tests, measure_of(data), validates=n_validation is not None),
+        "data": data,
         "network": {
             "input_shape": shape_as_json(dataset.test_x),
             "inputs": _kind_of_inputs(dataset.test_x),
@@ -65,13 +72,21 @@ def facts_of(
     }
 
 
-def _measured(run: RunSettings, own_tests: Sequence[Kind], measure: Measure) -> dict[str, Any]:
-    """Return the facts about further measures and a target among them, if there are any. measure: of the data."""
+def _measured(run: RunSettings, own_tests: Sequence[Kind], measure: Measure, *, validates: bool) -> dict[str, Any]:
+    """Return the facts about further measures and a target among them, if there are any.
+
+    measure: of the data. validates: whether there is a validation set, which the target is then measured on.
+    """
     metrics = metric_facts(run.metrics)
+    if validates:
+        metrics += validation_facts(measure, metrics)
     over_clients = [fact for kind in own_tests for fact in client_facts(kind, measure)]
     facts = {"metrics": metrics, "client_measures": over_clients}
     found: dict[str, Any] = {name: each for name, each in facts.items() if each}
-    if run.target is not None and (goal := run.goal) is not None:
+    if (run.target is not None or validates) and (goal := run.goal) is not None:
+        if validates and goal.name not in run.client_measures:
+            goal = goal._replace(name=validation_name(goal.name, measure))
+            found["target_accuracy"] = None
         if goal.name == "accuracy":
             found["target_accuracy"] = goal.value
         else:

@@ -84,6 +84,16 @@ def visit_times(world: World, training: Training, down_bytes: int, up_bytes: int
     return VisitTimes(min(seconds), float(np.mean(seconds)), max(seconds))
 
 
+def work_without_time(config: Config) -> str | None:
+    """Return the setting that makes visits do more than one epoch if their times, in seconds per visit, ignore it."""
+    compute, training = config.fleet.compute, config.training
+    if compute.unit != "s/visit" or compute.ignore_work:
+        return None
+    if training.steps is not None:
+        return f"training.steps = {training.steps}"
+    return f"training.epochs = {training.epochs}" if training.epochs > 1 else None
+
+
 def check_length(
     config: Config,
     world: World,

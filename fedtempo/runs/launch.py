@@ -28,7 +28,7 @@ from fedtempo.record.recorder import Observer, VisitRow
 from fedtempo.runs.client_layers import layers_of
 from fedtempo.runs.config import Config
 from fedtempo.runs.facts import facts_of
-from fedtempo.runs.foresight import Pace, check_length, schedule_only, visit_times
+from fedtempo.runs.foresight import Pace, check_length, schedule_only, visit_times, work_without_time
 from fedtempo.runs.models import TrainedModels, models_of, record_models
 from fedtempo.runs.world import World, build_world, training_of
 from fedtempo.runtime.client_evaluations import ClientTesting
@@ -110,6 +110,8 @@ def play(
         sizes = TransferSizes.of(executor, config.model_bytes, config.server.compression)
         times = visit_times(world, training, sizes.down, sizes.up)
         recorder.health.expect(times.shortest_s, times.longest_s)
+        if (work := work_without_time(config)) is not None:
+            recorder.health.same_times(work)
         if isinstance(there := world.fleet.availability, Scheduled) and there.last_s < (config.run.horizon or math.inf):
             recorder.health.absent_from(there.last_s)
         if journal is None or not journal.resumed:
@@ -136,6 +138,7 @@ def play(
             strategy_name=config.strategy_name,
             watch=watch or (lambda *_: None),
             journal=journalled,
+            validates=world.validation is not None,
         )
         if facts := inner.facts():
             recorder.fact("executor", facts)
@@ -173,6 +176,7 @@ def _simulation(
         evaluate_clients=config.run.evaluate_clients,
         client_testing=client_testing,
         examples=_raw_examples(world) if world.holds_examples else None,
+        phases=None if world.drifting is None else world.drifting.phases,
         **settings,
     )
 
@@ -250,15 +254,27 @@ def make_job(config: Config, world: World) -> Job:
     """Return the run's training job. PyTorch is imported only here, so that wrong settings are reported quickly."""
     from fedtempo.runtime.executors.job import Job
 
-    dataset = world.dataset
+    dataset, drifts = world.dataset, world.drifting
+    x, y, clients = dataset.train_x, dataset.train_y, world.owned
+    test_x, test_y = world.test.inputs(dataset), world.test.labels(dataset)
+    validation_x = None if world.validation is None else world.validation.inputs(dataset)
+    validation_y = None if world.validation is None else world.validation.labels(dataset)
+    if drifts is not None:
+        x, y, clients = drifts.training(x, y, clients)
+        test_x, test_y = drifts.tests(test_x, test_y)
+        if validation_x is not None and validation_y is not None:
+            validation_x, validation_y = drifts.tests(validation_x, validation_y)
     return Job(
         network=config.network,
         n_classes=dataset.n_classes,
-        x=dataset.train_x,
-        y=dataset.train_y,
-        clients=world.owned,
-        test_x=dataset.test_x[world.test],
-        test_y=dataset.test_y[world.test],
+        x=x,
+        y=y,
+        clients=clients,
+        test_x=test_x,
+        test_y=test_y,
+        validation_x=validation_x,
+        validation_y=validation_y,
+        phases=None if drifts is None else drifts.phases,
         seed=config.run.seed,
         faults=world.fleet.faults,
         augment=config.data.augment,
@@ -280,7 +296,10 @@ def _client_tests(world: World) -> ClientTests | None:
         return None
     dataset, rows = world.dataset, np.concatenate(world.client_tests)
     x, y = (dataset.test_x, dataset.test_y) if world.tests_from_data else (dataset.train_x, dataset.train_y)
-    return ClientTests(x[rows], y[rows], np.cumsum(list(map(len, world.client_tests)), dtype=np.int64))
+    own_x, own_y, ends = x[rows], y[rows], np.cumsum(list(map(len, world.client_tests)), dtype=np.int64)
+    if world.drifting is not None:
+        own_x, own_y, ends = world.drifting.client_tests(own_x, own_y, ends)
+    return ClientTests(own_x, own_y, ends)
 
 
 def _personal_training(config: Config, world: World) -> Training | None:
@@ -350,6 +369,7 @@ def _facts(config: Config, world: World, training: Training, executor: Executor)
             n_clients=len(world.clients),
             n_train=sum(client.num_examples for client in world.clients),
             n_test=len(world.test),
+            n_validation=None if world.validation is None else len(world.validation),
             sizes=TransferSizes.of(executor, config.model_bytes, config.server.compression),
             own_tests=_kinds_of_models(config, world, executor),
         ),

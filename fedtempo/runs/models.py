@@ -58,6 +58,8 @@ def record_models(recorder: Recorder, outcome: Outcome, layers: ClientLayers | N
     if outcome.best is not None:
         best, vector = outcome.best
         about = {"version": best.model.version, "time_s": best.time, "accuracy": best.accuracy, "loss": best.loss}
+        if best.validation is not None:
+            about["validation_accuracy"] = best.validation
         recorder.fact("best_model", {**about, "sha256": model_sha256(vector)})
 
 

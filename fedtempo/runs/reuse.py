@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedtempo.data.cache_dir import cache_folder
+from fedtempo.data.phases import name_and_phase
 from fedtempo.errors import ConfigError
 from fedtempo.learning.metric_values import Metrics
 from fedtempo.learning.metrics import Asked, OwnMetric
@@ -84,6 +85,7 @@ def recipes_of(config: Config, world: World, model: FlatModel, personalise: Trai
         "task": [dataset.task, dataset.n_classes],
         "augment": config.data.augment,
         "compression": tables["server"].get("compression"),
+        "drift": repr(config.quality.drift) if world.drifting is not None else None,
         "faults": repr(world.fleet.faults) if world.fleet.faults.total else None,
         "seed": config.run.seed,
         "computed_by": _computed_by(config),
@@ -92,17 +94,24 @@ def recipes_of(config: Config, world: World, model: FlatModel, personalise: Trai
     batch, own_tests = config.run.evaluation_batch, world.client_tests or []
     measured = _measured(config.run.metrics, dataset.n_classes)
 
+    n_clients = len(world.clients)
+
     @cache
     def tests(on: On) -> bytes:
-        if on == "test":
-            return encoded([_rows_sha256(dataset.sha256, world.test), batch, measured])
-        held = own_tests if on == "clients" else [own_tests[on]]
+        kind = name_and_phase(on)[0] if isinstance(on, str) else ""
+        if kind in ("test", "validation"):
+            selected = world.test if kind == "test" else world.validation
+            assert selected is not None
+            digest = hashlib.sha256(dataset.sha256.encode())
+            selected.hash_into(digest.update)
+            return encoded([digest.digest(), batch, measured])
+        held = own_tests if kind == "clients" else [own_tests[int(on) % n_clients]]
         rows = [_rows_sha256(dataset.sha256, each) for each in held]
         return hashlib.sha256(encoded([rows, world.tests_from_data, batch])).digest()
 
     return Recipes(
         common=_sha256(json.dumps(common, sort_keys=True, default=str)),
-        clients=cache(lambda client: _rows_sha256(dataset.sha256, world.owned[client])),
+        clients=cache(lambda holder: _rows_sha256(dataset.sha256, world.owned[holder % n_clients])),
         tests=tests,
         data=bytes.fromhex(dataset.sha256),
         users_code=code,

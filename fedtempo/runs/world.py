@@ -8,28 +8,36 @@ import tomllib
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from multiprocessing import parent_process
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import tomli_w
 
-from fedtempo.data.client_tests import held_out, hold_out, owned_tests
+from fedtempo.data.client_tests import held_out
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.dealing import histogram
+from fedtempo.data.drift import Drifting, drifting
+from fedtempo.data.noise import must_not_share, with_noise
 from fedtempo.data.partitions import PARTITIONS, ByOwner, Iid, Partition
+from fedtempo.data.selection import Selection
 from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError, UserCodeError
 from fedtempo.federation import Client
 from fedtempo.fleet.fleet import Fleet
+from fedtempo.fleet.members import members_of
 from fedtempo.learning.metrics import check_metrics
 from fedtempo.learning.networks import NETWORKS, CharLstm, Network
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import LOSSES, Training
 from fedtempo.learning.transformer import Transformer
+from fedtempo.learning.unet import UNet
 from fedtempo.parts.inputs import is_several
 from fedtempo.parts.plugins import imported
 from fedtempo.parts.user_code import part_name, user_code
 from fedtempo.runs.config import Config
+from fedtempo.runs.splits import of_data as evaluated_of_data
+from fedtempo.runs.splits import split_examples
 from fedtempo.runs.without_data import clients_of_column, described, examples_beyond_data, examples_without_data
 from fedtempo.runtime.keyed import keyed_generator
 
@@ -43,30 +51,42 @@ _LOOKED_AT = 500
 class World:
     """The data, their partition and the fleet, which all strategies of a comparison share under one seed.
 
-    owned: the rows of each client's training examples. client_tests: each client's own test set, as rows of the
-    training examples or, if `tests_from_data`, of the test examples; None if they have none. histograms: number of
-    examples of each class at each client. Without examples (`fedtempo.runs.without_data`), owned and histograms are
-    empty. told: the numbers that clients report; None if none do.
+    test: what the global model is evaluated on. validation: the validation set beside it, by which the run ends early
+    and the best model is chosen; None if there is none. owned: the rows of each client's training examples.
+    client_tests: each client's own test set, as rows of the training examples or, if `tests_from_data`, of the test
+    examples; None if they have none. histograms: number of examples of each class at each client. Without examples
+    (`fedtempo.runs.without_data`), owned and histograms are empty. told: the numbers that clients report; None if none
+    do. drifting: how examples change during the run; None if they do not.
     """
 
     dataset: Dataset
     owned: list[npt.NDArray[np.int64]]
-    test: npt.NDArray[np.int64]
+    test: Selection
     clients: tuple[Client, ...]
     histograms: list[list[int]]
     told: npt.NDArray[np.float64] | None
     fleet: Fleet
     client_tests: list[npt.NDArray[np.int64]] | None = None
     tests_from_data: bool = False
+    validation: Selection | None = None
+    drifting: Drifting | None = None
 
     @property
     def data_sha256(self) -> str:
-        """Hash of all data that the run's results depend on."""
-        if not self.tests_from_data or self.client_tests is None:
-            return self.dataset.sha256
-        digest = hashlib.sha256(self.dataset.sha256.encode())
-        for rows in self.client_tests:
+        """Hash of all data that the run's results depend on.
+
+        More than the hash of the examples if it also matters whose they are, or to which groups or times they belong.
+        """
+        dataset = self.dataset
+        related = dataset.train_groups is not None or dataset.train_times is not None
+        selected = [each for each in (self.test, self.validation) if each is not None and len(each.train)]
+        if not selected and not ((self.tests_from_data or related) and self.client_tests is not None):
+            return dataset.sha256
+        digest = hashlib.sha256(dataset.sha256.encode())
+        for rows in self.client_tests or ():
             digest.update(rows.astype("<i8").tobytes() + b"\n")
+        for each in selected:
+            each.hash_into(digest.update)
         return digest.hexdigest()
 
     @property
@@ -93,6 +113,13 @@ def _loaded(source: str, options: str, transform: str | None) -> Dataset:
         return dataset
     where = f"data.transform = {transform!r}"
     return dataset.transformed(imported(transform, "data.transform"), where)
+
+
+@lru_cache(maxsize=64)
+def _tell_once(name: str, line: str) -> None:
+    """Log a line about the data, which is the same whenever a world is built, and not once more in every worker."""
+    if parent_process() is None:
+        log.info("%s: %s", name, line)
 
 
 def _naming_source(source: str, message: str) -> str:
@@ -130,30 +157,94 @@ def _by_place(partition: Partition) -> bool:
 
 def build_world(config: Config) -> World:
     """Build data, partition, clients and fleet of a configuration; none of them depends on the strategy."""
-    seed, data = config.run.seed, config.data
+    data = config.data
     dataset = load_data(config)
     partition, n_clients = dealt_by(config, dataset)
     n_clients = clients_of_column(config) or n_clients if data.clients is None else n_clients
     if (counts := examples_without_data(config, n_clients)) is not None:
         return _without_data(config, dataset, counts)
+    try:
+        dealt = _deal(config, dataset, partition, n_clients)
+    except UserCodeError:
+        raise
+    except _Undealt as error:
+        return _without_data(config, dataset, examples_beyond_data(config, dataset, n_clients, error))
+    numbered = dealt.numbered
+    splits = split_examples(config, dataset, partition, dealt.owned, numbered)
+    owned = splits.owned
+    taking_part = [numbered[member] for member in splits.members.tolist()]
+    dataset, drifts = with_quality(config, dataset, owned, splits.client_tests, taking_part)
     labels, n_labels = dataset.strata
-    sizes = data.examples_per_client
-    assert not isinstance(sizes, dict)
+    if splits.about:
+        _tell_once(dataset.name, splits.about)
+        dataset = replace(dataset, about="; ".join(filter(None, (dataset.about, splits.about))))
+    histograms = [histogram(labels, rows, n_labels).tolist() for rows in owned]
+    told = np.array([_told(config, i, counts) for i, counts in enumerate(histograms)]) if data.tell_labels else None
+    consent = _consent(config, len(owned))
+    everyone = len(owned) == n_clients
+    names = dealt.names if everyone else numbered
+    clients = tuple(
+        Client(
+            id=i,
+            num_examples=len(rows),
+            label_histogram=None if told is None else tuple(np.maximum(np.rint(told[i]), 0).astype(int).tolist()),
+            shares_examples=bool(consent[i]),
+            name=names[member],
+        )
+        for i, (rows, member) in enumerate(zip(owned, splits.members.tolist(), strict=True))
+    )
+    fleet = _fleet(config, numbered)
+    if not everyone:
+        fleet = members_of(fleet, splits.members.tolist())
+    return World(
+        dataset=dataset,
+        owned=owned,
+        test=splits.test,
+        clients=clients,
+        histograms=histograms,
+        told=told,
+        fleet=fleet,
+        client_tests=splits.client_tests,
+        tests_from_data=data.client_test_share == "data",
+        validation=splits.validation,
+        drifting=drifts,
+    )
+
+
+class _Undealt(ConfigError):
+    """A partition cannot deal the examples."""
+
+
+class Dealt(NamedTuple):
+    """The examples as the partition deals them: rows by client, and the clients' names, empty without one."""
+
+    partition: Partition
+    owned: list[npt.NDArray[np.int64]]
+    names: list[str]
+
+    @property
+    def numbered(self) -> list[str]:
+        """The names; of clients without one their number."""
+        return [name or str(i) for i, name in enumerate(self.names)]
+
+
+def deal(config: Config, dataset: Dataset) -> Dealt:
+    """Return the examples that each client gets before any are held out. Raises ConfigError if they cannot be dealt."""
+    return _deal(config, dataset, *dealt_by(config, dataset))
+
+
+def _deal(config: Config, dataset: Dataset, partition: Partition, n_clients: int) -> Dealt:
+    (labels, n_labels), sizes = dataset.strata, config.data.examples_per_client
+    if isinstance(sizes, dict):
+        raise ConfigError("data.examples_per_client: a distribution or a column counts examples that nobody holds")
+    rng = keyed_generator(config.run.seed, "partition")
     try:
         with user_code(f"data.partition.kind = {part_name(partition)!r}", partition):
-            owned = partition.assign(
-                labels,
-                n_labels,
-                n_clients,
-                sizes,
-                keyed_generator(seed, "partition"),
-                dataset.train_owners,
-            )
+            owned = partition.assign(labels, n_labels, n_clients, sizes, rng, dataset.train_owners)
     except UserCodeError:
         raise
     except ConfigError as error:
-        named = ConfigError(f"data: {dataset.name}: {error}")
-        return _without_data(config, dataset, examples_beyond_data(config, dataset, n_clients, named))
+        raise _Undealt(f"data: {dataset.name}: {error}") from error
     _check_dealt(owned, n_clients, len(labels))
     empty = [i for i, rows in enumerate(owned) if not len(rows)]
     if empty:
@@ -161,39 +252,36 @@ def build_world(config: Config) -> World:
             f"data.partition: client {empty[0]} gets no example ({len(empty)} clients do not): "
             "use fewer clients or another partition"
         )
-    client_tests = None
-    if data.client_test_share == "data":
-        if not isinstance(partition, ByOwner):
-            raise ConfigError(
-                "data.client_test_share = 'data': clients are not those of the data, since data.partition deals the "
-                "examples otherwise; set data.partition = 'by-owner', or give a share, such as 0.2"
-            )
-        client_tests = owned_tests(owned, dataset.train_owners, dataset.test_owners, dataset.name)
-    elif data.client_test_share is not None:
-        share, rng = data.client_test_share, partial(keyed_generator, seed, "client tests")
-        owned, client_tests = hold_out(owned, share, len(labels), rng)
-    histograms = [histogram(labels, rows, n_labels).tolist() for rows in owned]
-    told = np.array([_told(config, i, counts) for i, counts in enumerate(histograms)]) if data.tell_labels else None
-    consent = _consent(config, n_clients)
-    clients = tuple(
-        Client(
-            id=i,
-            num_examples=len(rows),
-            label_histogram=None if told is None else tuple(np.maximum(np.rint(told[i]), 0).astype(int).tolist()),
-            shares_examples=bool(consent[i]),
-            name=_name(dataset, partition, rows),
-        )
-        for i, rows in enumerate(owned)
-    )
-    fleet = _fleet(config, [client.name or str(client.id) for client in clients])
-    test, from_data = chosen_test_examples(config, dataset), data.client_test_share == "data"
-    return World(dataset, owned, test, clients, histograms, told, fleet, client_tests, from_data)
+    return Dealt(partition, owned, [_name(dataset, partition, rows) for rows in owned])
+
+
+def with_quality(
+    config: Config,
+    dataset: Dataset,
+    owned: list[npt.NDArray[np.int64]],
+    client_tests: list[npt.NDArray[np.int64]] | None,
+    names: list[str],
+) -> tuple[Dataset, Drifting | None]:
+    """Return the data with the noise of the clients' examples, and how these change during the run."""
+    if not config.quality.given:
+        return dataset, None
+    rng = partial(keyed_generator, config.run.seed)
+    own_tests = client_tests if client_tests is not None and config.data.client_test_share != "data" else []
+    must_not_share([*owned, *own_tests], len(dataset.train_y))
+    noisy, lines = with_noise(config.quality, dataset, owned, own_tests, names, rng)
+    drifts = drifting(config.quality.drift, noisy, names, rng)
+    for line in (lines := [*lines, *([] if drifts is None else drifts.about)]):
+        _tell_once(dataset.name, line)
+    return replace(noisy, about="; ".join(filter(None, [noisy.about, *lines]))), drifts
 
 
 def _without_data(config: Config, dataset: Dataset, counts: npt.NDArray[np.int64]) -> World:
     """Return a world whose clients count examples that they do not hold."""
-    if isinstance(share := config.data.client_test_share, float):
-        counts = counts - held_out(counts, share)
+    if config.data.test_clients is not None:
+        raise ConfigError("data.test_clients: clients hold no examples of the data here, so none can be tested on")
+    for share in (config.data.validation_share, config.data.client_test_share):
+        if isinstance(share, float):
+            counts = counts - held_out(counts, share)
     dataset = described(dataset, counts)
     n_clients = len(counts)
     consent = _consent(config, n_clients).tolist()
@@ -202,7 +290,7 @@ def _without_data(config: Config, dataset: Dataset, counts: npt.NDArray[np.int64
         for i, (count, agrees) in enumerate(zip(counts.tolist(), consent, strict=True))
     )
     fleet = _fleet(config, list(map(str, range(n_clients))))
-    return World(dataset, [], chosen_test_examples(config, dataset), clients, [], None, fleet)
+    return World(dataset, [], evaluated_of_data(config, dataset)[0], clients, [], None, fleet)
 
 
 def _consent(config: Config, n_clients: int) -> npt.NDArray[np.bool_]:
@@ -291,8 +379,10 @@ def check_loss(training: Training, dataset: Dataset) -> None:
     if loss in ("logit-adjusted", "batch-adjusted") and dataset.task != "classes":
         raise ConfigError(f"training.loss = {loss!r}: {dataset.name} has {dataset.task}, not classes")
     weights = training.class_weights
-    if weights and dataset.task != "classes":
+    if weights and dataset.task not in ("classes", "segmentation"):
         raise ConfigError(f"training.class_weights: {dataset.name} has {dataset.task}, not classes")
+    if weights == "balanced" and dataset.task == "segmentation":
+        raise ConfigError("training.class_weights = 'balanced': clients report no counts of pixels; list the weights")
     if weights and weights != "balanced" and len(weights) != dataset.n_classes:
         raise ConfigError(
             f"training.class_weights has {len(weights)} weights; {dataset.name} has {dataset.n_classes} classes"
@@ -323,6 +413,13 @@ def check_inputs(network: Network, dataset: Dataset) -> None:
             f"model.network = {name!r}: needs one input, and examples of {dataset.name} have several ({inputs}); "
             "name a module of your own that takes them"
         )
+    if name is not None and isinstance(network, UNet) != (dataset.task == "segmentation"):
+        needs = "masks" if isinstance(network, UNet) else "one label for each example, or for each of its tokens"
+        hint = "'unet'" if dataset.task == "segmentation" else "another one"
+        raise ConfigError(
+            f"model.network = {name!r}: needs {needs}, and {dataset.name} has {dataset.task}; take {hint}, or a module "
+            "of your own"
+        )
     if name is None or (symbols := dataset.train_x.dtype == np.int64) == isinstance(network, CharLstm):
         return
     have, needs = ("symbols", "numbers") if symbols else ("numbers", "symbols")
@@ -344,13 +441,3 @@ def _check_tokens(network: Transformer, dataset: Dataset) -> None:
     size = network.config.get("vocab_size")
     if isinstance(size, int) and (most := int(inputs.max())) >= size:
         raise ConfigError(f"model.config.vocab_size = {size}: {dataset.name} has tokens up to {most}")
-
-
-def chosen_test_examples(config: Config, dataset: Dataset) -> npt.NDArray[np.int64]:
-    """Return the rows of the test examples to evaluate on, ascending: all, or a sample without replacement."""
-    available, wanted = len(dataset.test_y), config.data.test_examples
-    if wanted is None:
-        return np.arange(available)
-    if wanted > available:
-        raise ConfigError(f"data.test_examples = {wanted}: {dataset.name} has {available}")
-    return np.sort(keyed_generator(config.run.seed, "test").choice(available, wanted, replace=False))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fedtempo.data.phases import in_phase
 from fedtempo.record.client_measures import Kind, names_of
 from fedtempo.record.fairness import ClientScores, spread
 from fedtempo.runtime.client_state import ClientState
@@ -97,8 +98,9 @@ class ClientEvaluations:
         """Take the local parts that clients have now."""
         self._parts = [(owner.client.id, owner.kept) for owner in self._owners]
 
-    def start(self, location: Any) -> PendingClients:
-        """Start evaluating the model at `location`."""
-        whole = self._executor.evaluate(location, on="clients") if self._with_whole else None
-        own = [(client, self._executor.evaluate(location, kept, client)) for client, kept in self._parts]
+    def start(self, location: Any, phase: int = 0) -> PendingClients:
+        """Start evaluating the model at `location`. phase: of the clients' examples (`fedtempo.data.phases`)."""
+        whole = self._executor.evaluate(location, on=in_phase("clients", phase)) if self._with_whole else None
+        first = phase * len(self._examples)
+        own = [(client, self._executor.evaluate(location, kept, first + client)) for client, kept in self._parts]
         return PendingClients(whole, own, self._examples)

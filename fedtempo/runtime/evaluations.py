@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from fedtempo.data.phases import Phases
 from fedtempo.federation import Model
 from fedtempo.learning.metrics import CONFUSION
 from fedtempo.record import Recorder, sustained
 from fedtempo.record.metric import Measure, Values
+from fedtempo.record.validation import deciding, named
 from fedtempo.runtime.client_evaluations import ClientEvaluations, PendingClients, measures_of
 from fedtempo.runtime.client_state import ClientState
-from fedtempo.runtime.executors import Evaluation, Evaluator, Pending
+from fedtempo.runtime.executors import Evaluation, Evaluator, On, Pending
 from fedtempo.runtime.patience import Patience, Plateau
 from fedtempo.runtime.run_settings import Goal
 
@@ -30,18 +32,23 @@ _OUTSTANDING = 8
 
 @dataclass(frozen=True)
 class Best:
-    """The evaluated model with the best measure so far; the first of equal ones. time: of its evaluation, seconds."""
+    """The evaluated model with the best measure so far; the first of equal ones. time: of its evaluation, seconds.
+
+    accuracy, loss: on the test set. validation: accuracy on the validation set, by which it is the best; None if there
+    is none.
+    """
 
     model: Model
     time: float
     accuracy: float
     loss: float
+    validation: float | None = None
 
 
 @dataclass(frozen=True)
 class _Due:
-    """An evaluation in progress. test: on the test set; None if there is none. clients: on the clients' own test sets;
-    None if not now. model: the one evaluated, if it may be kept.
+    """An evaluation in progress. test, validation: on these sets; None if there is none. clients: on the clients' own
+    test sets; None if not now. model: the one evaluated, if it may be kept.
     """
 
     time: float
@@ -49,9 +56,10 @@ class _Due:
     test: Pending[Evaluation] | None
     clients: PendingClients | None
     model: Model | None
+    validation: Pending[Evaluation] | None = None
 
     def done(self) -> bool:
-        return (self.test is None or self.test.done()) and (self.clients is None or self.clients.done())
+        return all(each is None or each.done() for each in (self.test, self.validation, self.clients))
 
 
 class MeanEvaluation:
@@ -101,6 +109,9 @@ class Evaluations:
     evaluations no longer improve.
 
     keep_best: whether `best` holds the best model. Models whose evaluations are outstanding then stay in memory, too.
+
+    validates: whether there is a validation set. Each version is evaluated on it, too, and `target`, `patience` and
+    `best` go by the validation set alone, except for statistics over clients.
     """
 
     def __init__(
@@ -116,6 +127,7 @@ class Evaluations:
         exhausted: Callable[[str], None] = lambda reason: None,
         wait: bool = True,
         keep_best: bool = False,
+        validates: bool = False,
     ) -> None:
         """wait: False if the run never waits for results; then `collect` must be called whenever results arrive.
 
@@ -123,11 +135,15 @@ class Evaluations:
         """
         self._executor, self._recorder, self._every = executor, recorder, every
         self._target, self._stop, self._reached = target, stop, reached
-        self._plateau = None if patience is None else Plateau(patience, recorder.measure, recorder.further)
+        self._validates = validates
+        where = " on the validation set" if validates else ""
+        self._plateau = None if patience is None else Plateau(patience, recorder.measure, recorder.further, where)
         self._exhausted = exhausted
         self._leave = math.inf if not wait else 0 if stop or patience else _OUTSTANDING
         self._outstanding: deque[_Due] = deque()
-        self._latest: tuple[int, Pending[Evaluation]] | None = None
+        self._latest: tuple[tuple[int, On], Pending[Evaluation], Pending[Evaluation] | None] | None = None
+        """The latest evaluation that was begun: version and test set, and the results on test and validation set."""
+        self._phases: Phases | None = None
         self._keep_best = keep_best
         self.best: Best | None = None
         self._parts_of: Sequence[ClientState] = ()
@@ -158,6 +174,10 @@ class Evaluations:
         """Also evaluate versions on the clients' own test sets."""
         self._clients = clients
 
+    def use_phases(self, phases: Phases) -> None:
+        """Evaluate on the test sets that there are at the time of each evaluation."""
+        self._phases = phases
+
     def begin(self, model: Model) -> None:
         """Evaluate the initial model at time 0."""
         self._take_parts()
@@ -185,7 +205,7 @@ class Evaluations:
             if (self._tick - 1) * self._every < now:
                 self._evaluate(now, model)
         if self._clients is not None and self._executor.trains and self._tested != model.version:
-            self._outstanding.append(_Due(now, model.version, None, self._started_clients(model), None))
+            self._outstanding.append(_Due(now, model.version, None, self._started_clients(model, now), None))
         self.collect()
 
     def _catch_up(self, now: float, model: Model, *, at_now: bool) -> None:
@@ -198,11 +218,13 @@ class Evaluations:
     def _evaluate(self, time: float, model: Model) -> None:
         if not self._executor.trains:
             return
-        if self._latest is None or self._latest[0] != model.version:
-            self._latest = model.version, self._started(model)
-        clients = self._started_clients(model) if self._clients_are_due(model) else None
+        on = self._at("test", time)
+        if self._latest is None or self._latest[0] != (model.version, on):
+            held = self._started(model, self._at("validation", time)) if self._validates else None
+            self._latest = (model.version, on), self._started(model, on), held
+        clients = self._started_clients(model, time) if self._clients_are_due(model) else None
         kept = model if self._keep_best else None
-        self._outstanding.append(_Due(time, model.version, self._latest[1], clients, kept))
+        self._outstanding.append(_Due(time, model.version, self._latest[1], clients, kept, self._latest[2]))
         self.collect(leave=self._leave)
 
     def _clients_are_due(self, model: Model) -> bool:
@@ -213,18 +235,23 @@ class Evaluations:
         is_turn = self._clients.every > 0 and (self._count - 1) % self._clients.every == 0
         return is_turn and self._tested != model.version
 
-    def _started_clients(self, model: Model) -> PendingClients:
+    def _started_clients(self, model: Model, time: float) -> PendingClients:
         assert self._clients is not None
         self._tested = model.version
-        return self._clients.start(model.location)
+        return self._clients.start(model.location, 0 if self._phases is None else self._phases.at(time))
 
-    def _started(self, model: Model) -> Pending[Evaluation]:
+    def _at(self, name: str, time: float) -> On:
+        """Return a test set as it is at a time."""
+        return name if self._phases is None else self._phases.test_set(name, time)
+
+    def _started(self, model: Model, on: On) -> Pending[Evaluation]:
         if not self._parts:
-            return self._executor.evaluate(model.location)
+            return self._executor.evaluate(model.location, on=on)
         weights: dict[Any, int] = {}  # clients that have not trained yet share their parts
         for kept, examples in self._parts:
             weights[kept] = weights.get(kept, 0) + examples
-        return MeanEvaluation([self._executor.evaluate(model.location, kept) for kept in weights], [*weights.values()])
+        evaluations = [self._executor.evaluate(model.location, kept, on) for kept in weights]
+        return MeanEvaluation(evaluations, [*weights.values()])
 
     def collect(self, leave: float = 0) -> None:
         """Record results in order: those available, and more until at most `leave` are outstanding."""
@@ -232,21 +259,28 @@ class Evaluations:
             due = self._outstanding.popleft()
             measures: dict[str, Any] = {}
             further: dict[str, Any] = {}
+            over_clients: Mapping[str, float] = {}
             if due.test is not None:
                 result = due.test.result()
                 further = dict(result.metrics)
                 self._recorder.evaluation(due.time, due.version, result.accuracy, result.loss, result.mae)
                 self.accuracy = result.accuracy
-                if due.model is not None and self._is_best(result):
-                    self.best = Best(due.model, due.time, result.accuracy, result.loss)
-                measures |= {"accuracy": result.accuracy, "loss": result.loss, "mae": result.mae}
+                judged = result if due.validation is None else due.validation.result()
+                if due.model is not None and self._is_best(judged):
+                    held = None if due.validation is None else judged.accuracy
+                    self.best = Best(due.model, due.time, result.accuracy, result.loss, held)
+                measures |= _values_of(result)
+                if due.validation is not None:
+                    further |= named({**_values_of(judged), **judged.metrics}, self.measure)
             if due.clients is not None:
                 scores = due.clients.result()
                 self._recorder.client_evaluations(due.time, due.version, scores)
-                further |= measures_of(scores)
+                over_clients = measures_of(scores)
+                further |= over_clients
             if further:
                 self._recorder.measured(due.time, due.version, further)
-            self._take(due, measures | further)
+            values = measures | further
+            self._take(due, deciding(values, self.measure, over_clients) if self._validates else values)
 
     def _take(self, due: _Due, values: Values) -> None:
         """Take note of an evaluation's values, by name; end the run if they reach the target or exhaust patience."""
@@ -260,4 +294,10 @@ class Evaluations:
     def _is_best(self, result: Evaluation) -> bool:
         if not (math.isfinite(result.accuracy) and math.isfinite(result.loss)):
             return False
-        return self.best is None or result.accuracy > self.best.accuracy
+        if self.best is None:
+            return True
+        return result.accuracy > (self.best.accuracy if self.best.validation is None else self.best.validation)
+
+
+def _values_of(result: Evaluation) -> dict[str, Any]:
+    return {"accuracy": result.accuracy, "loss": result.loss, "mae": result.mae}

@@ -37,8 +37,12 @@ class Plateau:
     that a run with few commits is not ended early.
     """
 
-    def __init__(self, patience: Patience, measure: Measure, further: Mapping[str, Measure]) -> None:
-        """measure: that of the run's task. further: its other measures by name (`record.metric.further_of`)."""
+    def __init__(self, patience: Patience, measure: Measure, further: Mapping[str, Measure], where: str = "") -> None:
+        """measure: that of the run's task. further: its other measures by name (`record.metric.further_of`).
+
+        where: what they are measured on, for `reason`.
+        """
+        self._where = where
         self._patience = patience
         self._score = score_named(patience.measure, measure, further, "run.patience.measure")
         self._best: float | None = None
@@ -73,4 +77,4 @@ class Plateau:
         by = f" by more than {least:g}" if least else ""
         best = "" if self._best is None else f" (best: {self._best:.4g} at {self._best_s:g} s)"
         what = "the last evaluated version" if count == 1 else f"the last {count} evaluated versions"
-        return f"{self._score.name} did not improve{by} in {what}{best}"
+        return f"{self._score.name}{self._where} did not improve{by} in {what}{best}"

@@ -14,6 +14,7 @@ from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive,
 from fedtempo.record.client_measures import MODELS, Kind, facts_of
 from fedtempo.record.metric import CLASSES
 from fedtempo.record.schema import LARGEST_TIME_S
+from fedtempo.record.validation import PREFIX
 from fedtempo.runtime.budget import Budget
 from fedtempo.runtime.patience import Patience
 
@@ -59,7 +60,9 @@ class RunSettings:
     seed: Annotated[int, Ge(0), Doc("seed of all random draws")] = 1
     horizon: Annotated[Positive | None, Doc("end of the run, seconds of its clock")] = None
     max_commits: Annotated[Count | None, Doc("number of commits after which the run ends")] = None
-    target_accuracy: Annotated[Share | None, Doc("accuracy to reach (R^2 for numbers)")] = None
+    target_accuracy: Annotated[
+        Share | None, Doc("accuracy to reach, on the validation set if there is one (R^2 for numbers)")
+    ] = None
     target: Annotated[
         dict[str, float] | None,
         Doc(
@@ -72,8 +75,8 @@ class RunSettings:
         Patience | None,
         BeforeValidator(_patience_from),
         Doc(
-            "end the run when a measure no longer improves: {evaluations, measure, min_delta}, or just the number "
-            "of evaluations (default: never)"
+            "end the run when a measure no longer improves, of the validation set if there is one: {evaluations, "
+            "measure, min_delta}, or just the number of evaluations (default: never)"
         ),
     ] = None
     budget: Annotated[
@@ -85,6 +88,13 @@ class RunSettings:
         "time"
     )
     evaluate_every: Annotated[Positive, Doc("seconds of the run's clock between evaluations")] = 5.0
+    evaluate_on: Annotated[
+        Literal["test", "validation"] | None,
+        Doc(
+            "examples that the model is evaluated on. validation: the validation examples in place of the test "
+            "examples, to choose settings without them, as tune and advise do (default: test)"
+        ),
+    ] = None
     evaluation_batch: Annotated[
         Count,
         Doc(
@@ -146,7 +156,8 @@ class RunSettings:
         Field(strict=False),
         Doc(
             "what a run leaves in its folder. Models, as named tensors: last, the final model; best, the evaluated "
-            "model with the best accuracy (R^2 for numbers; the first of equal ones); clients, with model.exchange or "
+            "model with the best accuracy, on the validation set if there is one (R^2 for numbers; the first of equal "
+            "ones); clients, with model.exchange or "
             "model.local: what each client keeps of the final model. state: what `fedtempo resume` needs to continue "
             "the finished run with a later end instead of repeating it"
         ),
@@ -164,6 +175,8 @@ class RunSettings:
             raise ValueError("personalise: evaluates evaluate_clients clients, which is 0; set it to 1 or more")
         if taken := [name for name in map(name_of, self.metrics) if name in self.client_measures]:
             raise ValueError(f"metrics: {taken[0]!r} is a statistic over clients; give the function another name")
+        if taken := [name for name in map(name_of, self.metrics) if name.startswith(PREFIX)]:
+            raise ValueError(f"metrics: {taken[0]!r} is for the validation set; give the function another name")
         self._check_target()
         if self.stop_at_target and self.goal is None:
             raise ValueError("stop_at_target needs target_accuracy or target")

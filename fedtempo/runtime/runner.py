@@ -112,6 +112,7 @@ def simulate(
     journal: Interruptible | None = None,
     play: Callable[[Coroutine[Any, Any, str]], str] | None = None,
     wait: bool = True,
+    validates: bool = False,
 ) -> Outcome:
     """Run `strategy` to its end.
 
@@ -119,8 +120,8 @@ def simulate(
     federation.
     strategy_name: name of the strategy in errors (default: its class). watch: called once with objects that a progress
     display may read from another thread. journal: notified if the run is interrupted. play: runs a coroutine on a loop
-    whose time is the run's clock (default: virtual time). wait: see Evaluations. Ctrl-C interrupts the run: records
-    stay, and the outcome is "interrupted". So does SIGTERM if its handler raises KeyboardInterrupt. Raises
+    whose time is the run's clock (default: virtual time). wait, validates: see Evaluations. Ctrl-C interrupts the run:
+    records stay, and the outcome is "interrupted". So does SIGTERM if its handler raises KeyboardInterrupt. Raises
     UserCodeError if a user's code failed.
     """
     state: dict[str, Any] = {}
@@ -132,11 +133,12 @@ def simulate(
             every=settings.evaluate_every if settings.evaluate == "time" else None,
             target=settings.goal,
             stop=settings.stop_at_target,
-            reached=lambda: sim.end("target", _reached(settings)),
+            reached=lambda: sim.end("target", _reached(settings, validates)),
             patience=settings.patience,
             exhausted=lambda reason: sim.end("patience", reason),
             wait=wait,
             keep_best="best" in settings.keep,
+            validates=validates,
         )
         horizon = math.inf if settings.horizon is None else settings.horizon
         sim = state["sim"] = make(
@@ -179,11 +181,12 @@ def simulate(
     )
 
 
-def _reached(settings: RunSettings) -> str:
-    """Return in words that the target is reached."""
+def _reached(settings: RunSettings, validates: bool) -> str:
+    """Return in words that the target is reached. validates: on the validation set."""
     goal = settings.goal
     assert goal is not None
-    return f"target of {goal.value:g} {'' if goal.name == 'accuracy' else f'for {goal.name} '}reached"
+    where = " on the validation set" if validates and goal.name not in settings.client_measures else ""
+    return f"target of {goal.value:g} {'' if goal.name == 'accuracy' else f'for {goal.name} '}reached{where}"
 
 
 async def _until_the_end(

@@ -14,7 +14,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
-from fedtempo.errors import RunError
+from fedtempo.data.phases import Phases
+from fedtempo.errors import ConfigError, RunError
 from fedtempo.federation import Client, ClientUnavailable, Examples, Model, Update, Visit, Work
 from fedtempo.fleet.fleet import Fleet
 from fedtempo.fleet.variation import Factors
@@ -65,6 +66,7 @@ class Simulation(Central):
         evaluate_clients: int = 0,
         client_testing: ClientTesting | None = None,
         keep_clients: bool = False,
+        phases: Phases | None = None,
     ) -> None:
         """server: the `[server]` table. max_commits: number of commits after which the run ends. budget: what the
         run may use.
@@ -72,7 +74,7 @@ class Simulation(Central):
         size_bytes: size of a model without compression (default: that of what travels). examples: the examples that
         clients may upload; None in a run without data. evaluate_clients: see `RunSettings`.
         client_testing: how versions are evaluated on the clients' own test sets, if they are. keep_clients: whether
-        `kept_at_commit` will be called.
+        `kept_at_commit` will be called. phases: when clients' examples change; None if they do not.
         """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop)
@@ -87,7 +89,9 @@ class Simulation(Central):
         self._averaging = Averaging(server, recorder, self.rng, executor.sections, budget)
         self._limits = Limits(server, fleet.faults, self.rng)
         self._bad_updates = BadUpdates(server.max_bad_updates)
-        self._examples, self._server_visits = examples, 0
+        self._examples, self._server_visits, self._phases = examples, 0, phases
+        if phases is not None:
+            evaluations.use_phases(phases)
         self._compression = server.compression
         sizes = TransferSizes.of(executor, size_bytes, server.compression)
         self._down_bytes, self._up_bytes = sizes.down, sizes.up
@@ -338,18 +342,21 @@ class Simulation(Central):
         """Raise ConfigError if clients may not receive the model or the payload."""
         self._averaging.may_send(model, () if work is None else work.payload)
 
-    def _begin_training(self, visit: Visit, training: Training, work: Work | None) -> None:
-        """Hand a visit's training to the executor."""
+    def _begin_training(self, visit: Visit, training: Training, work: Work | None, begins: float | None = None) -> None:
+        """Hand a visit's training to the executor. begins: when it begins (default: as soon as the client is ready)."""
         state, owner, received = visit.state, self._states[visit.client.id], visit.received.location
+        client: int = owner.client.id
+        if self._phases is not None:
+            client = self._phases.holder(client, max(state.at, self._loop.now) if begins is None else begins)
         if not self._keeps and (work is None or work.procedure is None):
-            state.training = self._executor.train(received, owner.client.id, owner.visits, training)
+            state.training = self._executor.train(received, client, owner.visits, training)
             return
         carried = Carried(owner.kept)
         if work is not None:
             payload = tuple(model.location for model in work.payload)
             carried = Carried(owner.kept, work.procedure, payload, work.returns)
         state.keeps = True
-        state.training = self._executor.train(received, owner.client.id, owner.visits, training, carried)
+        state.training = self._executor.train(received, client, owner.visits, training, carried)
 
     def _drawn(self, count: int) -> list[ClientState]:
         """Return the clients whose parts evaluations use, the same during the whole run."""
@@ -443,7 +450,7 @@ class Simulation(Central):
         owner.visits += 1
         owner.has_base = True
         computed = self._visits.pass_all(visit, download_s, seconds, upload_s)
-        self._begin_training(visit, training, work)
+        self._begin_training(visit, training, work, state.received_at)
         visit.computed = computed
 
     def _arrived(self, visit: Visit) -> Update:
@@ -489,4 +496,6 @@ class Simulation(Central):
     def _raw_examples(self) -> RawExamples:
         if self._examples is None:
             raise RunError("this run has no data: examples cannot be uploaded")
+        if self._phases is not None:
+            raise ConfigError("data.partition.drift: clients cannot upload examples that change; remove it")
         return self._examples

@@ -104,6 +104,8 @@ CASES = [
     Case("client nothing.toml", 2),
     Case("fleet plot nothing.toml --out fleet.png", 2, "nothing.toml"),
     Case("fleet export nothing.toml --out fleet.json", 2, "nothing.toml"),
+    Case("fleet events nothing.json --out trace.csv", 2, "nothing.json"),
+    Case("fetch digits", 2, "digits: nothing to fetch"),
     Case("fleet fit nothing.csv --column x", 2, "nothing.csv"),
     Case("reproduce --list", 0, "fedhusky/fig5"),
     Case("reproduce --ids", 0, "fedhusky/fig5"),

@@ -87,3 +87,22 @@ def test_sources_with_clients_say_whose_their_test_examples_are(tmp_path: Path) 
     assert given.test_owners.tolist() == [1, -1, 0]
     with pytest.raises(ValueError, match=r"test_owners has shape \(1,\); must be \(3,\)"):
         replace(given, test_owners=np.array([1]))
+
+
+def test_whole_groups_are_held_out_and_nobody_trains_on_them() -> None:
+    """Groups 0 and 1 at client 0; 0, 2 and 3 at client 1. Half are held out: 0, and 3 and 0 (1.5 groups round to 2)."""
+    groups = np.array([0, 0, 1, 1, 2, 2, 3, 3, 0])
+    held = hold_out([np.arange(4), np.arange(4, 9)], 0.5, 9, Rolled, groups=groups)
+    assert [rows.tolist() for rows in held.tests] == [[0, 1], [6, 7, 8]]
+    assert [rows.tolist() for rows in held.training] == [[2, 3], [4, 5]]
+    with pytest.raises(ConfigError, match=r"nothing is left for client 0 to train on .* all its groups are in other"):
+        hold_out([np.array([0]), np.array([1, 2])], 0.5, 3, Rolled, groups=np.array([1, 0, 1]))
+
+
+def test_the_latest_examples_of_each_client_are_held_out() -> None:
+    times = np.array([1.0, 2, 3, 4, 40, 30, 20, 10, 5])
+    held = hold_out([np.arange(4), np.arange(4, 8), np.array([8])], 0.25, 9, rng, times=times, where="data.x")
+    assert [rows.tolist() for rows in held.tests] == [[3], [4], []]
+    assert [rows.tolist() for rows in held.training] == [[0, 1, 2], [5, 6, 7], [8]]
+    with pytest.raises(ConfigError, match=r"data.x = 0.25: every client has a single time"):
+        hold_out([np.arange(4)], 0.25, 4, rng, times=np.zeros(4), where="data.x")

@@ -111,10 +111,6 @@ def test_misplaced_and_unreadable_files_are_named(tmp_path: Path) -> None:
     damaged.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")  # a program, judging by its content
     with pytest.raises(ConfigError, match=rf"{damaged}: cannot be read as an image"):
         load(f"folder:{tmp_path}")
-    deep_pixels = Image.fromarray(np.full((3, 4), 40_000, dtype=np.uint16))
-    deep_pixels.save(damaged)
-    with pytest.raises(ConfigError, match=rf"{damaged}: pixels of mode I;16 are not supported"):
-        load(f"folder:{tmp_path}")
     with pytest.raises(ConfigError, match="no such folder"):
         load(f"folder:{tmp_path / 'none'}")
     with pytest.raises(ConfigError, match="side = 0"):
@@ -122,3 +118,42 @@ def test_misplaced_and_unreadable_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match=r"no images .* and no \.npz file in it"):
         load(f"folder:{tmp_path / 'empty'}")
+
+
+@pytest.mark.parametrize("name", ["validation", "val"])
+def test_a_validation_folder_is_no_client(name: str, tmp_path: Path) -> None:
+    for split, start, count in (("train", 0, 10), (name, 100, 2), ("test", 200, 3)):
+        for i in range(count):
+            put(tmp_path, f"{split}/a/{i}.png", start + i)
+            put(tmp_path, f"{split}/b/{i}.png", start + 20 + i)
+    source = f"folder:{tmp_path}"
+
+    def values(x: np.ndarray) -> list[int]:
+        return sorted(np.round(255 * x[:, 0, 0, 0]).astype(int).tolist())
+
+    data = load(source)
+    assert data.train_owners is None
+    assert data.validation_x is not None
+    assert values(data.validation_x) == [100, 101, 120, 121]
+    assert values(data.test_x) == [200, 201, 202, 220, 221, 222]
+    data = load(source, test_split="validation")
+    assert values(data.test_x) == [100, 101, 120, 121]
+    assert data.validation_x is None
+    data = load(source, test_split="train")
+    assert (len(data.test_y), len(data.train_y)) == (4, 16)
+    assert max(values(data.test_x)) < 30
+    for file in (tmp_path / "test").rglob("*.png"):
+        file.unlink()
+    data = load(source)  # test images are then held out of the training images
+    assert (len(data.test_y), len(data.train_y)) == (4, 16)
+    with pytest.raises(ConfigError, match="test_split = 'dev'"):
+        load(source, test_split="dev")
+    put(tmp_path, f"{name}/c/0.png", 1)
+    with pytest.raises(ConfigError, match=r"validation: test labels not among the training labels: 'c' \(1\)"):
+        load(source)
+
+
+def test_folders_without_training_images_are_rejected(tmp_path: Path) -> None:
+    put(tmp_path, "test/a/0.png", 1)
+    with pytest.raises(ConfigError, match=r"no training images; put them into .*train"):
+        load(f"folder:{tmp_path}")

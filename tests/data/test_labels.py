@@ -201,5 +201,5 @@ def test_the_task_of_a_users_function_is_used(monkeypatch: pytest.MonkeyPatch) -
     assert load("my_labels:takes", task="mine").task == "numbers"
     with pytest.raises(ConfigError, match=r"data.options.task: my_labels:whole returns a Dataset"):
         load("my_labels:whole", task="numbers")
-    with pytest.raises(ConfigError, match=r"task = 'class': must be 'classes', 'multilabel', 'numbers' or 'tokens'"):
+    with pytest.raises(ConfigError, match=r"task = 'class': must be 'classes', 'multilabel', 'numbers', 'segm"):
         load("my_labels:four", task="class")

@@ -124,7 +124,9 @@ def test_malformed_npz_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="allow_pickle=False"):
         load(f"folder:{path}")
     np.savez(path, train_x=np.zeros((2, 2)))
-    with pytest.raises(ConfigError, match="it must hold test_x, test_y, train_x, train_y"):
+    with pytest.raises(
+        ConfigError, match="it must hold train_x, train_y and may hold n_classes, test_owners, test_x, test_y, "
+    ):
         load(f"folder:{path}")
     np.savez(path, **arrays(), weights=np.ones(4))
     with pytest.raises(ConfigError, match=r"holds .*weights"):
@@ -155,12 +157,12 @@ def test_a_users_function_is_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("my_data")
     module.whole = lambda scale=1.0: from_arrays("mine", **{**arrays(), "test_x": scale * np.ones((2, 3))})  # type: ignore[attr-defined]
     module.four = lambda: tuple(arrays().values())  # type: ignore[attr-defined]
-    module.three = lambda: (1, 2, 3)  # type: ignore[attr-defined]
+    module.five = lambda: (1, 2, 3, 4, 5)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "my_data", module)
     assert load("my_data:whole", scale=2.0).test_x.max() == 2.0
     assert load("my_data:four").n_classes == 3
     with pytest.raises(ConfigError, match="returned tuple; must return"):
-        load("my_data:three")
+        load("my_data:five")
     for target, says in (("my_data:none", "has no 'none'"), ("no_such_module:f", "cannot import 'no_such_module'")):
         with pytest.raises(ConfigError, match=says):
             load(target)
@@ -345,3 +347,98 @@ def test_missing_hub_labels_are_rejected(monkeypatch: pytest.MonkeyPatch) -> Non
     fake_hub(monkeypatch, {"img": Image(), "label": ClassLabel()}, {"img": images, "label": [0, 1, -1, -1]})
     with pytest.raises(ConfigError, match=r"label -1 in 4 of 8 rows .*; classes must be 0 to 3"):
         load("hf:there")
+
+
+def splits_of(monkeypatch: pytest.MonkeyPatch, features: dict[str, object], **splits: dict[str, list[Any]]) -> None:
+    """Offer a data set "there" with these splits and columns."""
+    module = types.ModuleType("datasets")
+    made = {name: Split({column: features[column] for column in columns}, columns) for name, columns in splits.items()}
+    module.load_dataset = lambda name, subset: made  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "datasets", module)
+
+
+def reviews(n: int, label: int | None = None) -> dict[str, list[Any]]:
+    return {"text": [f"{i:04}" for i in range(n)], "label": [i % 2 if label is None else label for i in range(n)]}
+
+
+TEXT: dict[str, object] = {"text": Value("string"), "label": ClassLabel(), "day": Value("int64")}
+
+
+def texts(x: Any) -> list[int]:
+    return [int(bytes(row).decode()) for row in x.astype(np.uint8)]
+
+
+def test_secret_test_labels_of_the_hub_are_named_and_the_validation_split_takes_their_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    splits_of(monkeypatch, TEXT, train=reviews(20), validation=reviews(5), test=reviews(6, -1))
+    with pytest.raises(ConfigError, match=r"hf:there: all 6 test labels are -1.*test_split = 'validation'"):
+        load("hf:there", length=4)
+    data = load("hf:there", length=4, test_split="validation")
+    assert (len(data.train_y), data.test_y.tolist(), data.validation_y) == (20, [0, 1, 0, 1, 0], None)
+    data = load("hf:there", length=4, test_split="train", test_share=0.25)
+    assert (len(data.train_y), len(data.test_y)) == (15, 5)
+    assert data.validation_y is not None
+    assert data.validation_y.tolist() == [0, 1, 0, 1, 0]
+    splits_of(monkeypatch, TEXT, train=reviews(20), test=reviews(6, -1))
+    with pytest.raises(ConfigError, match=r"all 6 test labels are -1.*test_split = 'train'"):
+        load("hf:there", length=4)
+
+
+def test_the_validation_split_of_the_hub_stands_beside_the_test_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    dated = {**reviews(20), "day": [1] * 20}
+    parts = {"train": dated, "validation_matched": reviews(3), "dev": reviews(4), "test": reviews(6)}
+    splits_of(monkeypatch, TEXT, **parts)
+    data = load("hf:there", length=4)
+    assert data.validation_x is not None
+    assert texts(data.validation_x) == [0, 1, 2, 3]
+    assert data.about == "text of 'text', ClassLabel of 'label'; 4 validation examples"
+    data = load("hf:there", length=4, validation_split="validation_matched")
+    assert data.validation_x is not None
+    assert texts(data.validation_x) == [0, 1, 2]
+    for options, says in (
+        (
+            {"test_split": "tset"},
+            "test_split = 'tset': hf:there has no such split; its splits are train, validation_mat",
+        ),
+        ({"validation_split": "train"}, "validation_split = 'train': used for another purpose already"),
+        ({"validation_split": "dev", "test_split": "dev"}, "validation_split = 'dev': used for another purpose"),
+        ({"group": "day"}, "group = 'day': hf:there has a split test already; remove group, or set test_split = 'tra"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            load("hf:there", length=4, **options)
+    splits_of(monkeypatch, TEXT, train=reviews(20), test={"text": ["a"]})
+    with pytest.raises(ConfigError, match="no column 'label'; its columns are text"):
+        load("hf:there", length=4)
+
+
+def test_the_latest_examples_of_the_hub_are_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    splits_of(monkeypatch, TEXT, train={**reviews(20), "day": [(7 * i) % 20 for i in range(20)]})
+    data = load("hf:there", length=4, time="day", test_share=0.1)
+    assert [(7 * i) % 20 for i in texts(data.test_x)] == [18, 19]
+    assert data.train_times is not None
+    assert data.train_times.max() == 17.0
+    assert data.about.endswith("the latest rows by 'day' held out")
+    splits_of(monkeypatch, TEXT, train={**reviews(4), "day": [1, 2, 3, "x"]})
+    with pytest.raises(ConfigError, match="hf:there: example 3: 'day' is 'x', neither a number nor a date"):
+        load("hf:there", length=4, time="day")
+    splits_of(monkeypatch, TEXT, train={"text": ["abcdefgh"] * 9, "day": [1] * 9})
+    with pytest.raises(
+        ConfigError, match="time = 'day': hf:there has no label; text without one is split at one place"
+    ):
+        load("hf:there", length=4, time="day")
+
+
+def test_a_users_function_may_return_validation_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("my_data")
+    four = tuple(arrays().values())
+    module.six = lambda: (*four, four[0][:2], four[1][:2])  # type: ignore[attr-defined]
+    pairs = [(np.zeros(3, np.float32), 0), (np.ones(3, np.float32), 1)]
+    module.three = lambda: (pairs, pairs, pairs[:1])  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "my_data", module)
+    six = load("my_data:six")
+    assert six.validation_y is not None
+    assert np.array_equal(six.validation_y, six.train_y[:2])
+    three = load("my_data:three")
+    assert three.validation_y is not None
+    assert three.validation_y.tolist() == [0]

@@ -286,3 +286,83 @@ def test_clients_are_in_natural_order(tmp_path: Path) -> None:
     assert "12 clients by 'client': site1, site2, site3, site4, site5, ... (12)" in data.about
     assert data.train_owners is not None
     assert {int(a) % 12 for a in data.train_x[data.train_owners == 9, 0]} == {9}  # site10
+
+
+def test_the_last_rows_of_each_client_are_held_out_by_time(tmp_path: Path) -> None:
+    """Of each client's ten rows, two are for testing: those of its last days, whatever their order in the file."""
+    rows = [f"2024-01-{1 + (7 * i) % 10:02},{i},{'xy'[i // 10]},{'yes' if i % 2 else 'no'}" for i in range(20)]
+    source = written(tmp_path, rows, "day,age,ward,label")
+    data = load(source, client="ward", time="day")
+    assert sorted(data.test_x.ravel().tolist()) == [4.0, 7.0, 14.0, 17.0]  # of days 9 and 10
+    assert data.train_times is not None
+    assert data.train_times.max() == 1_704_672_000  # 8 January 2024, 00:00 UTC
+    assert data.about.endswith("2 clients by 'ward': x, y, the latest rows by 'day' held out")
+    assert data.train_x.shape == (16, 1)  # the day is no feature
+    assert load(source, client="ward", time="day", features=["age"], test_share=0.5).test_x.shape == (10, 1)
+    with pytest.raises(ConfigError, match="group = 'age', time = 'day': give one of them"):
+        load(source, time="day", group="age")
+    with pytest.raises(ConfigError, match=r"people\.csv: row 2: 'ward' is 'x', neither a number nor a date"):
+        load(source, time="ward", features=["age"])
+
+
+def test_later_test_rows_may_be_in_a_file_of_their_own(tmp_path: Path) -> None:
+    header = "day,age,ward,label"
+    source = written(tmp_path, [f"{i},{i},{'xy'[i % 2]},{'yes' if i % 4 else 'no'}" for i in range(10)], header)
+    written(tmp_path, ["10,1,x,yes", "11,1,y,no"], header, "later.csv")
+    written(tmp_path, ["9,1,x,yes", "8,1,y,no"], header, "early.csv")
+    assert len(load(source, client="ward", time="day", test="later.csv").test_y) == 2
+    assert len(load(source, client="ward", time="day", test="later.csv", validation="later.csv").test_y) == 2
+    with pytest.raises(ConfigError, match=r"early.csv: 1 of 2 test rows are not later than .* of their client"):
+        load(source, client="ward", time="day", test="early.csv")
+
+
+def test_validation_rows_are_read_from_their_file(tmp_path: Path) -> None:
+    """Categories and classes are those of all files; the scaling is that of the training rows."""
+    source = written(tmp_path, people())
+    written(tmp_path, ["30,f,x,yes", "50,m,z,no"], name="held.csv")
+    data = load(source, client="ward", validation="held.csv", standardize=True)
+    plain = load(source, client="ward", standardize=True)
+    assert data.validation_x is not None
+    assert data.validation_y is not None
+    assert data.validation_y.tolist() == [1, 0]
+    assert np.array_equal(data.train_x, plain.train_x)
+    ages = load(source, client="ward").train_x[:, 0]
+    assert data.validation_x[:, 0].tolist() == pytest.approx(((np.array([30, 50]) - ages.mean()) / ages.std()).tolist())
+    assert data.about.endswith("; 2 validation examples")
+    written(tmp_path, ["30,f,x,perhaps"], name="held.csv")
+    with pytest.raises(
+        ConfigError, match=r"held.csv: column 'label': test labels not among the training labels: 'perh"
+    ):
+        load(source, validation="held.csv")
+    rows = [f"{i // 4},{i},{'yes' if i % 2 else 'no'}" for i in range(40)]
+    grouped = written(tmp_path, rows, "patient,age,label")
+    written(tmp_path, ["3,30,yes"], "patient,age,label", "held.csv")
+    trained = load(grouped, group="patient", test_share=0.5)
+    assert trained.train_groups is not None
+    for patient in range(10):
+        written(tmp_path, [f"{patient},30,yes"], "patient,age,label", "held.csv")
+        if patient in trained.train_groups:
+            with pytest.raises(ConfigError, match=f"held.csv have 1 values in common: {patient}"):
+                load(grouped, group="patient", test_share=0.5, validation="held.csv")
+        else:
+            assert load(grouped, group="patient", test_share=0.5, validation="held.csv").validation_y is not None
+
+
+def test_a_class_that_begins_late_is_said(tmp_path: Path) -> None:
+    rows = [f"{i},{i},{'new' if i > 8 else 'old'}" for i in range(10)]
+    data = load(written(tmp_path, rows, "day,age,label"), time="day", test_share=0.1)
+    assert data.warnings == ("classes with test examples but no training examples: new (1)",)
+
+
+@pytest.mark.parametrize("secret", ["-1", "-1.0"])
+def test_secret_labels_of_a_file_are_named(secret: str, tmp_path: Path) -> None:
+    rows = [f"{i},{i % 2}" for i in range(20)]
+    source = written(tmp_path, rows, "age,label")
+    written(tmp_path, [f"{i},{secret}" for i in range(5)], "age,label", "held.csv")
+    for task in (None, "classes", "numbers"):
+        with pytest.raises(ConfigError, match=r"held\.csv: all 5 labels are -1, .* remove data\.options\.test, and a "):
+            load(source, test="held.csv", task=task)
+        with pytest.raises(ConfigError, match=r"unlabelled; remove data\.options\.validation$"):
+            load(source, validation="held.csv", task=task)
+    signs = written(tmp_path, [f"{i},{1 - 2 * (i % 2)}" for i in range(20)], "age,label")
+    assert load(signs, test="held.csv", task="classes").test_y.tolist() == [0] * 5

@@ -185,7 +185,7 @@ def test_a_metric_must_fit_the_task() -> None:
         check_metrics(("auc",), "numbers", 1, "houses")
     with pytest.raises(ConfigError, match="'confusion' records up to 1,000 classes, and words has 5,000"):
         check_metrics(("confusion",), "tokens", 5000, "words")
-    for task in ("classes", "tokens", "multilabel", "numbers"):
+    for task in ("classes", "tokens", "multilabel", "numbers", "segmentation"):
         check_metrics([name for name, metric in METRICS.items() if task in metric.tasks], task, 10, "data")
 
 
@@ -197,6 +197,7 @@ def test_every_metric_is_computed(name: str) -> None:
         "classes": (np.arange(6), np.arange(6), logits),
         "multilabel": (logits > 0, logits > 0, 2 * logits - 1),
         "numbers": (logits, logits, logits),
+        "segmentation": (np.arange(6).reshape(1, 2, 3), np.eye(6, dtype=int)[None], None),
     }[metric.tasks[0]]
     value = of([name], targets, outputs if metric.gathers == "outputs" else predicted, 6)[name]
     best = np.eye(6) if name == "confusion" else np.ones(6) if name == "by-class" else float(metric.better == "higher")

@@ -62,9 +62,10 @@ def test_networks_have_the_megabytes_printed_in_the_papers(network, shape, megab
 
 @pytest.mark.parametrize("name", sorted(NETWORKS.keys() - {"transformers"}))  # which needs a configuration
 def test_every_named_network_maps_a_batch_to_logits(name):
-    shape = (20,) if name == "char-lstm" else (3, 32, 32)
+    shape = {"char-lstm": (20,), "gru": (20, 3), "cnn-1d": (20, 3)}.get(name, (3, 32, 32))
     inputs = torch.zeros(2, *shape, dtype=torch.int64 if name == "char-lstm" else torch.float32)
-    assert create(NETWORKS[name](), shape, 7, 0)(inputs).shape == (2, 7)
+    for_each_pixel = shape[1:] if name == "unet" else ()
+    assert create(NETWORKS[name](), shape, 7, 0)(inputs).shape == (2, 7, *for_each_pixel)
 
 
 def test_initial_weights_depend_only_on_the_seed_and_do_not_change_the_global_random_state():

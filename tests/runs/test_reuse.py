@@ -140,6 +140,8 @@ def test_an_asynchronous_strategy_on_another_fleet_trains_what_differs(tmp_path:
         {"data.augment": "tests.runs.own_parts:shifted"},
         {"server.compression": {"up": {"kind": "sign"}}},
         {"fleet.faults": {"scaled": 0.5}},
+        {"data.partition.label_noise": {"rate": 0.5}},
+        {"data.partition.drift": {"at": 100.0, "scale": 0.5}},
     ],
 )
 def test_nothing_is_reused_if_anything_that_decides_bits_differs(changes: dict[str, Any], tmp_path: Path) -> None:
@@ -180,7 +182,17 @@ def test_every_field_of_a_job_is_part_of_the_keys() -> None:
     assert {field.name for field in dataclasses.fields(Job)} == {
         *("network", "n_classes", "x", "y", "clients", "test_x", "test_y", "seed", "faults", "augment"),
         *("evaluation_batch", "initial", "exchange", "compression", "metrics", "client_tests", "personalise"),
+        *("validation_x", "validation_y", "phases"),
     }
+
+
+def test_evaluations_on_the_validation_set_are_told_apart_from_others(tmp_path: Path) -> None:
+    held = {**FEDAVG, "data.validation_share": 0.2}
+    alone = played(config(changes=held))[0]
+    assert alone == played(config(changes=held, store=tmp_path / "store"))[0]
+    result, counts = played(config(changes=held, store=tmp_path / "store"))
+    assert result == alone
+    assert counts.get("evaluations_computed", 0) == 0
 
 
 def test_a_resumed_run_reuses_results_and_has_the_same_bits(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedtempo.data.masks import IGNORED
 from fedtempo.deploy.client.memory import Memory
 from fedtempo.deploy.client.settings import ClientSettings
 from fedtempo.deploy.live.messages import Arrays
@@ -183,7 +184,8 @@ class Answers:
         if unknown := [name for name in examples.class_names if name not in number_of]:
             raise Refusal(f"its class {unknown[0]!r} is not among the server's: {', '.join(number_of)}")
         numbers = np.array([number_of[name] for name in examples.class_names], dtype=np.int64)
-        self._y, self._n_outputs, self._class_order = numbers[examples.y], len(number_of), tuple(number_of)
+        renumbered = np.where(examples.y == IGNORED, IGNORED, numbers[np.maximum(examples.y, 0)])
+        self._y, self._n_outputs, self._class_order = renumbered, len(number_of), tuple(number_of)
         self._built = None
 
     def description(self) -> dict[str, Any]:
@@ -321,7 +323,7 @@ class Answers:
             return self._built
         self._built = None
         n_classes = int(job["n_classes"])
-        if self._task == "classes" and self._y.max() >= n_classes:
+        if self._task in ("classes", "segmentation") and self._y.max() >= n_classes:
             raise Refusal(f"its labels go up to {self._y.max()}, but the server has {n_classes} classes")
         if self._task == "tokens" and (most := self._largest_token()) >= n_classes:
             raise Refusal(f"its tokens go up to {most}, but the server has {n_classes} tokens")

@@ -57,18 +57,18 @@ class Server:
         return self._arithmetic.place(received.read)
 
     def evaluate(self, location: Any, state: None = None, on: On = "test") -> PendingEvaluation:
-        """Start an evaluation on the server's test examples.
+        """Start an evaluation on the server's test or validation examples.
 
-        Clients keep their own parts and their examples on their machines, so `state` and `on` are never given.
+        Clients keep their own parts and their examples on their machines, so `state` is never given.
         """
-        pending = PendingEvaluation(self, location)
+        pending = PendingEvaluation(self, location, on)
         pending.operation.future.add_done_callback(lambda _: self.evaluated())
         return pending
 
-    def evaluate_now(self, location: Any) -> Future[Evaluation]:
+    def evaluate_now(self, location: Any, on: On) -> Future[Evaluation]:
         """Evaluate in the server's thread."""
         held = InlineModel(self.exchanged(location))
-        return self._thread.submit(self._inline.evaluate(held).result)
+        return self._thread.submit(self._inline.evaluate(held, on=on).result)
 
     async def train_on(self, location: Any, x: Array, y: Array, visit: int, training: Training) -> Any:
         """Train the model at `location` on these examples and return the result's location.
@@ -138,8 +138,8 @@ class Server:
 class PendingEvaluation:
     """An evaluation in progress. Its result arrives as an event of the run, or is waited for after the run's end."""
 
-    def __init__(self, server: Server, location: Any) -> None:
-        self._server, self._location = server, location
+    def __init__(self, server: Server, location: Any, on: On) -> None:
+        self._server, self._location, self._on = server, location, on
         self._computing: Future[Evaluation] | None = None
         self.operation: Operation = server.operations.compute(self._start)
 
@@ -149,7 +149,7 @@ class PendingEvaluation:
             evaluation: Evaluation = future.result()
             return evaluation
         if self._computing is None:
-            self._computing = self._server.evaluate_now(self._location)
+            self._computing = self._server.evaluate_now(self._location, self._on)
         return self._computing.result()
 
     def done(self) -> bool:
@@ -157,5 +157,5 @@ class PendingEvaluation:
         return future.done() and not future.cancelled()
 
     def _start(self, number: int) -> None:
-        self._computing = self._server.evaluate_now(self._location)
+        self._computing = self._server.evaluate_now(self._location, self._on)
         self._server._post(number, self._computing)

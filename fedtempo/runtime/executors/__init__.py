@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True)
 Vector = np.ndarray[Any, np.dtype[np.float32]]
 Rows = np.ndarray[Any, np.dtype[np.integer[Any]]]
-On = Literal["test", "clients"] | int
-"""What a model is evaluated on: the test set, all clients' own test sets in one pass, or those of one client."""
+On = str | int
+"""What a model is evaluated on: the test or validation set ("test", "validation"), all clients' own test sets in one
+pass ("clients"), or that of one client. If examples change during the run, sets have a phase
+(`fedtempo.data.phases.in_phase`), and the number of a client is that of `Phases.holder`."""
 
 
 class Pending(Protocol[T_co]):
@@ -154,7 +156,8 @@ class Executor(Evaluator, Protocol):
     ) -> Pending[Trained]:
         """Start training the model at `location` on a client's examples.
 
-        visit: number of this visit at the client, for random draws. carried: None if the client keeps nothing.
+        client: its number, or that of its examples in a phase (`fedtempo.data.phases.Phases.holder`). visit: number of
+        this visit at the client, for random draws. carried: None if the client keeps nothing.
         """
         ...
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedtempo.data.phases import name_and_phase
 from fedtempo.errors import ConfigError, FedtempoError, WorkerError
 from fedtempo.learning.course import statistics
 from fedtempo.learning.evaluation import Part
@@ -165,6 +166,8 @@ class OnDevice:
             tests: dict[On, tuple[Array, Array]] = {"test": (job.test_x, job.test_y)}
             if job.client_tests is not None:
                 tests["clients"] = job.client_tests.x, job.client_tests.y
+            if job.validation_x is not None and job.validation_y is not None:
+                tests["validation"] = job.validation_x, job.validation_y
             self._tests_on = {
                 on: Examples(x, y, model.channels_last, device=self._device) for on, (x, y) in tests.items()
             }
@@ -244,10 +247,11 @@ class OnDevice:
         return self._submit(self._visits, location, begin)
 
     def evaluate(self, location: DeviceModel, state: Any = None, on: On = "test") -> _Operation[Evaluation]:
-        gathers = self._scoring.gathers if on == "test" else "scores"
+        kind = name_and_phase(str(on))[0]
+        gathers = "scores" if kind == "clients" else self._scoring.gathers
 
         def begin(resident: Resident) -> tuple[Mark, Callable[[], Evaluation]]:
-            results, mark = resident.evaluate(location.vector, self._tests_on[on], self._scoring.parts(on), gathers)
+            results, mark = resident.evaluate(location.vector, self._tests_on[kind], self._scoring.parts(on), gathers)
 
             def complete() -> Evaluation:
                 parts = [

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedtempo.data.phases import Phases, in_phase, name_and_phase
 from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.fleet.faults import Faults
 from fedtempo.learning.augmentation import Augmentation
@@ -57,7 +58,12 @@ class Job:
     `Augmentation`. evaluation_batch: test examples that are evaluated at once. initial: the initial model's state, or
     part of it; the rest is random. exchange: which part of the network travels. compression: of transfers. metrics:
     further ones of the test examples. client_tests: the clients' own test sets. personalise: the training that tunes a
-    model to a client before it is evaluated on the client's own.
+    model to a client before it is evaluated on the client's own. validation_x, validation_y: validation examples; None
+    if there are none.
+
+    phases: when examples change; None if they do not. Then `clients` and `client_tests` have those of phase 0, those of
+    phase 1, and so on, and the test examples one test set for each phase in which it changes (`data.drift.Drifting`),
+    and so the validation examples.
     """
 
     network: Network
@@ -77,11 +83,25 @@ class Job:
     metrics: tuple[Asked, ...] = ()
     client_tests: ClientTests | None = None
     personalise: Training | None = None
+    validation_x: Array | None = None
+    validation_y: Array | None = None
+    phases: Phases | None = None
 
     @property
     def test_parts(self) -> list[tuple[int, int]]:
         """The batches of an evaluation, as (start, stop) of the test examples."""
-        return parts(len(self.test_x), self.evaluation_batch)
+        return next(iter(self.tests_of("test", len(self.test_x)).values()))
+
+    def tests_of(self, name: str, size: int) -> dict[str, list[tuple[int, int]]]:
+        """Return the batches of each phase's test set of this name, as (start, stop). size: of all phases together."""
+        names = [name] if self.phases is None else [in_phase(name, k) for k in sorted(set(self.phases.tests))]
+        count = size // len(names)
+        batches = parts(count, self.evaluation_batch)
+        return {each: [(i * count + a, i * count + b) for a, b in batches] for i, each in enumerate(names)}
+
+    def client_of(self, holder: int) -> int:
+        """Return the client that holds the examples of a number, see `Phases.holder`."""
+        return holder if self.phases is None else holder % self.phases.n_clients
 
     def augmentation(self) -> Augmentation | None:
         """Return what changes training batches, if anything does; each trainer needs its own."""
@@ -109,7 +129,7 @@ class Job:
 
     def visit_rng(self, client: int, visit: int) -> np.random.Generator:
         """Return the generator for a visit's training."""
-        return keyed_generator(self.seed, "training", client, visit)
+        return keyed_generator(self.seed, "training", self.client_of(client), visit)
 
     def server_rng(self, visit: int) -> np.random.Generator:
         """Return the generator for one of the server's own trainings."""
@@ -119,7 +139,7 @@ class Job:
         """Return a visit's compressed transfers, if they are compressed. parameters: those that travel."""
         if self.compression is None:
             return None
-        return transfers_of(self.compression, parameters, self.seed, client, visit)
+        return transfers_of(self.compression, parameters, self.seed, self.client_of(client), visit)
 
     def spoiled(
         self, client: int, visit: int, parameters: Callable[[], Vector], num_examples: int
@@ -130,6 +150,7 @@ class Job:
         """
         if not self.faults.total:
             return None
+        client = self.client_of(client)
         chance = keyed_generator(self.seed, "faults", client, visit)
         fault = self.faults.drawn(client, chance)
         return None if fault is None else self.faults.sent(fault, parameters(), num_examples, chance)
@@ -150,6 +171,7 @@ class PackedJob:
         if "client_x" in arrays:
             client_x = np.moveaxis(arrays["client_x"], -1, 1) if self.moved else arrays["client_x"]
             tests = ClientTests(client_x, arrays["client_y"], arrays["client_ends"])
+        held_x = arrays.get("validation_x")
         return replace(
             self.job,
             x=x,
@@ -158,6 +180,8 @@ class PackedJob:
             test_x=test_x,
             test_y=arrays["test_y"],
             client_tests=tests,
+            validation_x=np.moveaxis(held_x, -1, 1) if held_x is not None and self.moved else held_x,
+            validation_y=arrays.get("validation_y"),
         )
 
 
@@ -182,8 +206,13 @@ def pack(job: Job, channels_last: bool) -> tuple[PackedJob, dict[str, Array]]:
             "client_y": labels_of(tests.y),
             "client_ends": tests.ends,
         }
+    if job.validation_x is not None and job.validation_y is not None:
+        held_x = _single_precision(job.validation_x)
+        arrays["validation_x"] = np.moveaxis(held_x, 1, -1) if channels_last else held_x
+        arrays["validation_y"] = labels_of(job.validation_y)
     empty: Array = np.empty(0)
     alone = replace(job, x=empty, y=empty, clients=(), test_x=empty, test_y=empty, client_tests=None)
+    alone = replace(alone, validation_x=None, validation_y=None)
     return PackedJob(alone, channels_last), arrays
 
 
@@ -209,6 +238,9 @@ class Trainer:
         self._gathers = Metrics(job.metrics, job.n_classes).gathers
         tests = job.client_tests
         self._client_tests = None if tests is None else Examples(tests.x, tests.y, model.channels_last)
+        self._validation = None
+        if job.validation_x is not None and job.validation_y is not None:
+            self._validation = Examples(job.validation_x, job.validation_y, model.channels_last)
 
     def train(self, received: Vector, out: Vector, client: int, visit: int, training: Training) -> Answer:
         """Make a visit from `received` to `out` (both flat); return its statistics and the flaw of its update."""
@@ -293,15 +325,19 @@ class Trainer:
         """
         self.model.local = Kept.decoded(state, self.model.sections.local).local
         if isinstance(on, int) and self._job.personalise is not None:
-            rng = keyed_generator(self._job.seed, "personalise", on)
+            rng = keyed_generator(self._job.seed, "personalise", self._job.client_of(on))
             train(self.model, self._examples, self._job.personalise, rng, vector, self._job.clients[on], self._augment)
         else:
             self.model.load(vector)
         self.model.local = None
-        if on == "test":
+        kind = name_and_phase(on)[0] if isinstance(on, str) else ""
+        if kind == "test":
             return evaluate_part(self.model, self._test, start, stop, self._gathers)
+        if kind == "validation":
+            assert self._validation is not None
+            return evaluate_part(self.model, self._validation, start, stop, self._gathers)
         assert self._client_tests is not None
-        if on == "clients":
+        if kind == "clients":
             return evaluate_part(self.model, self._client_tests, start, stop, "scores")
         batches = [(start + a, start + b) for a, b in parts(stop - start, self._job.evaluation_batch)]
         results = [evaluate_part(self.model, self._client_tests, *batch).sums for batch in batches]

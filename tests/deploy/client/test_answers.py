@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from fedtempo.deploy.client.answers import Answers
 from fedtempo.deploy.client.settings import parse_client
 from fedtempo.learning.networks import Mlp, create
 from fedtempo.learning.state import FlatModel
+from fedtempo.learning.unet import UNet
 
 DATA = {"source": "digits", "clients": 10, "part": 2, "examples_per_client": 30}
 MODEL = FlatModel(create(Mlp(hidden=(8,)), (1, 8, 8), 10, 0), (1, 8, 8))
@@ -182,3 +184,20 @@ def test_a_client_reveals_only_what_its_owner_allows() -> None:
     _, (x, y) = open_one.answer("examples", {"after": after, "take": take}, ())
     assert set(y) == {label}
     assert len(x) == len(y) == histogram[label] - 1
+
+
+def test_a_client_trains_on_masks(tmp_path: Path) -> None:
+    """Its own classes of pixels may be fewer than the server's, and pixels without a label are ignored."""
+    x, y = np.random.default_rng(0).random((6, 1, 4, 4)), np.zeros((6, 4, 4), dtype=np.uint8)
+    y[:, 1], y[:, 2] = 1, 255
+    np.savez(tmp_path / "masks.npz", train_x=x, train_y=y, test_x=x, test_y=y)
+    masks = client(data={"source": f"npz:{tmp_path / 'masks.npz'}", "options": {"ignore": 255}})
+    assert masks.answer("describe", {}, ())[0]["task"] == "segmentation"
+    model = FlatModel(create(UNet(channels=(4,)), (1, 4, 4), 3, 0), (1, 4, 4))
+    job = {"network": {"network": "unet", "channels": [4]}, "n_classes": 3, "layout": model.layout}
+    content, (trained,) = masks.answer("train", call(**job), (model.vector.numpy().copy(),))
+    assert content["num_examples"] == 6
+    assert 0 < content["statistics"]["loss"] < 3
+    assert np.isfinite(trained).all()
+    refused = masks.answer("train", call(**{**job, "n_classes": 1}), (model.vector.numpy().copy(),))[0]["refused"]
+    assert refused == "its labels go up to 1, but the server has 1 classes"

@@ -117,6 +117,12 @@ def test_a_finished_deployment_cannot_be_continued(tmp_path: Path, grid: Loopbac
         deploy_to_folder(config(run__keep=["last", "clients"]), tmp_path / "other", grid)
 
 
+def test_noise_and_drift_are_for_simulations_only(tmp_path: Path, grid: Loopback) -> None:
+    noisy = config(data__partition={"kind": "iid", "label_noise": {"rate": 0.1}})
+    with pytest.raises(ConfigError, match=r"data.partition.label_noise: real clients hold their own examples, as they"):
+        deploy_to_folder(noisy, tmp_path / "run", grid)
+
+
 def test_a_failed_run_releases_its_folder_after_its_last_checkpoint(
     tmp_path: Path, grid: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:

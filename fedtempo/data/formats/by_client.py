@@ -1,0 +1,100 @@
+"""Data sets whose files give examples client by client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fedtempo.data.dataset import Dataset, IntArray, from_arrays
+from fedtempo.data.splitting import BoolArray, both, spread
+from fedtempo.data.validation import Split
+from fedtempo.errors import ConfigError
+from fedtempo.parts.natural_order import listed, natural
+
+
+class Examples(NamedTuple):
+    """Inputs, labels and the name of each example's client, n of each."""
+
+    x: npt.NDArray[Any]
+    y: npt.NDArray[Any]
+    clients: Sequence[str]
+
+
+def check_clients(clients: object) -> None:
+    """Raise ConfigError unless `clients` is None or a number of clients."""
+    if clients is not None and (not isinstance(clients, int) or isinstance(clients, bool) or clients < 1):
+        raise ConfigError(f"clients = {clients!r}: must be a whole number, 1 or more")
+
+
+def from_clients(
+    known_as: str,
+    train: Examples,
+    test: Examples | None,
+    test_share: float,
+    *,
+    validation: Examples | None = None,
+    test_split: str | None = None,
+    everyone: Iterable[str] = (),
+    about: str,
+    same_clients: bool = True,
+    **named: Any,
+) -> Dataset:
+    """Return the data set of examples by client. Clients are in natural order.
+
+    test: None to hold out test_share of the examples of each client and label, and none of a client with a single one.
+    validation: validation examples; test_split: "validation" to test on these. everyone: names of all clients in the
+    data; those without training examples become a warning. same_clients: whether equal names in both splits mean the
+    same client. named: further arguments of `from_arrays`.
+
+    Raises ConfigError if training or test examples are missing, and like `from_arrays`.
+    """
+    names = sorted(set(train.clients), key=natural)
+    owners = _numbered(train.clients, names)
+    idle = sorted({*everyone} - {*names}, key=natural)
+    if test is None and test_split != "validation":
+        is_test = _held_out(owners, train.y, test_share)
+        both(is_test, known_as)
+        x, y, test_x, test_y = train.x[~is_test], train.y[~is_test], train.x[is_test], train.y[is_test]
+        owners, test_owners = owners[~is_test], owners[is_test]
+    else:
+        test = test or train._replace(x=train.x[:0], y=train.y[:0], clients=())
+        x, y, test_x, test_y = train.x, train.y, test.x, test.y
+        test_owners = _numbered(test.clients, names)
+    warning = (
+        f"{len(idle):,} of {len(names) + len(idle):,} clients have no training examples, so they take no part: "
+        f"{listed(idle)}"
+    )
+    return from_arrays(
+        known_as,
+        x,
+        y,
+        test_x,
+        test_y,
+        train_owners=owners,
+        test_owners=test_owners if same_clients else None,
+        owner_names=tuple(names),
+        validation=None if validation is None else Split(validation.x, validation.y),
+        test_split=test_split,
+        about=f"{about}, {len(names):,} clients: {listed(names)}",
+        warnings=(warning,) if idle else (),
+        **named,
+    )
+
+
+def _numbered(clients: Sequence[str], names: Sequence[str]) -> IntArray:
+    """Return the number of each example's client; -1 for one that is not among the names."""
+    number = {name: i for i, name in enumerate(names)}
+    return np.array([number.get(client, -1) for client in clients], dtype=np.int64)
+
+
+def _held_out(owners: IntArray, y: npt.NDArray[Any], share: float) -> BoolArray:
+    """Return a mask of the test examples that leaves each client at least one training example."""
+    labels = np.unique(y, return_inverse=True)[1] if y.ndim == 1 else np.zeros(len(y), dtype=np.int64)
+    test = spread([owners, labels], share, len(owners))
+    without = np.setdiff1d(owners, owners[~test])
+    _, first = np.unique(owners, return_index=True)
+    test[first[without]] = False
+    return test

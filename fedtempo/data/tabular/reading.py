@@ -1,0 +1,134 @@
+"""Read tables from CSV, TSV, other text and Parquet files."""
+
+from __future__ import annotations
+
+import contextlib
+import csv as python_csv
+from pathlib import Path
+from typing import Any
+
+from fedtempo.data.tabular.dialect import SAMPLE_BYTES, Dialect, find_dialect
+from fedtempo.data.tabular.file import TableFile
+from fedtempo.errors import ConfigError
+
+_LARGEST_BYTES = 2**31
+_TEXT = (".csv", ".tsv")
+
+
+def read_table(file: Path, named: Dialect) -> TableFile:
+    """Return the table in a file. Raises ConfigError if it cannot be read or holds no rows."""
+    from pyarrow import ArrowException  # a tenth of a second
+
+    try:
+        size = file.stat().st_size
+        if size > _LARGEST_BYTES:
+            raise ConfigError(f"{file}: {size:,} bytes, more than {_LARGEST_BYTES:,}; split it")
+        if file.suffix == ".parquet":
+            table = _parquet(file, named)
+        elif file.suffix in _TEXT or named.separator is not None:
+            table = _text(file, named, size)
+        else:
+            raise ConfigError(
+                f"{file}: unknown kind of table; must be a .csv, .tsv or .parquet file, or set data.options.separator "
+                "to what separates the cells of a text file"
+            )
+        names = table.names
+        table.columns.validate(full=True)
+    except (OSError, ArrowException, ValueError, python_csv.Error) as error:
+        raise ConfigError(f"{file}: cannot be read: {' '.join(str(error).split())}") from error
+    if len(set(names)) < len(names):
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"{file}: duplicate column {duplicate!r}{table.header_hint}")
+    if not len(table):
+        raise ConfigError(f"{file}: no rows{' below the header' if table.has_header else ''}")
+    return table
+
+
+def _parquet(file: Path, named: Dialect) -> TableFile:
+    from pyarrow import parquet
+
+    metadata = parquet.read_metadata(file)
+    announced = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    if announced > _LARGEST_BYTES:
+        raise ConfigError(f"{file}: unpacks to {announced:,} bytes, more than {_LARGEST_BYTES:,}; split it")
+    columns = parquet.read_table(file)
+    for i, kind in enumerate(columns.schema.types):
+        if str(kind) == "string_view":  # which few functions of pyarrow take
+            columns = columns.set_column(i, columns.field(i).name, columns.column(i).cast("large_string"))
+
+    def raw(row: int, name: str) -> str:
+        value = columns[name][row].as_py()
+        return "" if value is None else str(value)
+
+    return TableFile(file, columns, named, named, (), 1, raw)
+
+
+def _text(file: Path, named: Dialect, size: int) -> TableFile:
+    from pyarrow import ArrowInvalid, csv, default_memory_pool
+
+    dialect, found = find_dialect(file, named)
+    names = None if dialect.columns is None else list(dialect.columns)
+    # One thread needs the least memory and processor time, and its errors name the row.
+    reading = csv.ReadOptions(
+        use_threads=False, block_size=2 * SAMPLE_BYTES, encoding=dialect.encoding, column_names=names
+    )
+    parsing = csv.ParseOptions(delimiter=dialect.separator, quote_char=dialect.quote, newlines_in_values=True)
+
+    def converting(**types: Any) -> Any:
+        return csv.ConvertOptions(
+            null_values=dialect.null_values,
+            strings_can_be_null=True,
+            decimal_point=dialect.numerals.decimal,
+            **types,
+        )
+
+    columns = None
+    try:
+        if size > SAMPLE_BYTES:
+            beginning = next(iter(csv.open_csv(file, reading, parsing, converting())))
+            types = _types(beginning)
+            with contextlib.suppress(ArrowInvalid):  # further down is something else
+                columns = csv.read_csv(file, reading, parsing, converting(column_types=types))
+                default_memory_pool().release_unused()
+        if columns is None:
+            columns = csv.read_csv(file, reading, parsing, converting())
+    except ArrowInvalid as error:
+        ways = f"encoding {dialect.encoding}, separator {dialect.separator!r}, quote {dialect.quote!r}"
+        raise ConfigError(
+            f"{file}: cannot be read: {' '.join(str(error).split())} ({ways}; data.options can set them)"
+        ) from error
+    spelled = columns.column_names
+    trimmed = [name.strip() for name in spelled]
+
+    def raw(row: int, name: str) -> str:
+        column = spelled[trimmed.index(name)]
+        one = csv.ConvertOptions(include_columns=[column], column_types={column: "string"})
+        for batch in csv.open_csv(file, reading, parsing, one):
+            if row < len(batch):
+                return str(batch[0][row])
+            row -= len(batch)
+        return ""
+
+    return TableFile(file, columns.rename_columns(trimmed), named, dialect, found, 2 if names is None else 1, raw)
+
+
+def _types(batch: Any) -> dict[str, Any]:
+    """Return types for the columns of a file that begins with a batch of rows.
+
+    Given types, pyarrow needs less memory: it does not keep a column's text until it has seen all of it, small integers
+    take one byte, and repeated texts four.
+    """
+    import pyarrow
+    from pyarrow import compute
+
+    chosen = {}
+    for name, column in zip(batch.schema.names, batch.columns):
+        kind = column.type
+        if pyarrow.types.is_int64(kind):
+            least, most = compute.min_max(column).as_py().values()
+            kind = pyarrow.uint8() if least >= 0 and most < 256 else pyarrow.int64()
+        elif pyarrow.types.is_string(kind) and 2 * compute.count_distinct(column).as_py() < len(column):
+            kind = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+        if not pyarrow.types.is_null(kind):
+            chosen[name] = kind
+    return chosen
