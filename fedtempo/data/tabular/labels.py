@@ -23,6 +23,7 @@ from fedtempo.data.leaks import is_named_as_id
 from fedtempo.data.tabular.columns import Numbers, column, must_be_text, not_a, used_values
 from fedtempo.data.tabular.dates import FloatArray
 from fedtempo.data.tabular.file import TableFile
+from fedtempo.data.tabular.numerals import USUAL
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.parts.natural_order import natural
 
@@ -119,9 +120,9 @@ def numbered_as(table: TableFile, name: str, names: Sequence[str]) -> IntArray |
 
 def _are_numerals(tables: Sequence[TableFile], name: str) -> bool:
     """Return whether labels are numbers with marks that pyarrow does not read, such as 1.234,5."""
-    return all(
-        table.dialect.names_numerals and all(map(table.dialect.numerals.reads, used_values(table, name)))
-        for table in tables
+    used = [(table.dialect, value) for table in tables for value in used_values(table, name)]
+    return not all(USUAL.reads(value) for _, value in used) and all(
+        dialect.names_numerals and dialect.numerals.reads(value) for dialect, value in used
     )
 
 
