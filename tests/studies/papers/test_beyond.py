@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,12 @@ from fedtempo.studies.papers.cell_ratios import CellRatios
 from fedtempo.studies.papers.cells import Cell, read_contest
 from fedtempo.studies.papers.contest_figures import draw_ratios
 from fedtempo.studies.papers.contest_results import read_results
-from fedtempo.studies.papers.output import run_exhibit
 from fedtempo.studies.papers.race import Race, run_race
 from fedtempo.studies.papers.ranking import ratio, times_in_words
-from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import SCALES, Budget, Request
 from tests.runtime.world import play
 from tests.studies.papers.contests import cell_result, results_of
+from tests.studies.papers.repeated import results_of_two_runs
 
 # Settings
 
@@ -167,11 +165,6 @@ def test_results_that_are_not_a_contests_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_it_runs_at_small_scale_and_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    results = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        run_exhibit(EXHIBITS["all/beyond"], Request("small", tmp_path / name))
-        results.append(json.loads((tmp_path / name / "beyond.json").read_text()))
+    results = results_of_two_runs("all/beyond", "beyond.json", tmp_path, monkeypatch)
     assert results[0] == results[1]
     assert all(math.isfinite(cell["horizon_s"]) for cell in results[0]["cells"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +17,10 @@ from fedtempo.studies.papers.compression import compression_page, with_bytes_to_
 from fedtempo.studies.papers.compression_costs import CellCosts, Transfers, costs_of, megabytes_until, transfers_of
 from fedtempo.studies.papers.compression_figures import draw_costs
 from fedtempo.studies.papers.contest_results import CellResult, ContestResults
-from fedtempo.studies.papers.output import run_exhibit
 from fedtempo.studies.papers.race import Race, config_of
-from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import SCALES, Request
 from tests.studies.papers.contests import cell_result, results_of
+from tests.studies.papers.repeated import results_of_two_runs
 
 # Settings
 
@@ -242,10 +240,5 @@ def test_the_page_says_if_runs_without_compression_miss_the_target() -> None:
 
 @pytest.mark.slow
 def test_it_runs_at_small_scale_and_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    results = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        run_exhibit(EXHIBITS["all/compression"], Request("small", tmp_path / name))
-        results.append(json.loads((tmp_path / name / "compression.json").read_text()))
+    results = results_of_two_runs("all/compression", "compression.json", tmp_path, monkeypatch)
     assert results[0] == results[1]

@@ -20,12 +20,12 @@ from fedtempo.studies.papers.contest_figures import draw_times
 from fedtempo.studies.papers.contest_results import ContestResults, Target
 from fedtempo.studies.papers.index import contest_page
 from fedtempo.studies.papers.league import league_page
-from fedtempo.studies.papers.output import run_exhibit
 from fedtempo.studies.papers.race import Race, run_race
 from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import SCALES, Budget, Request
 from fedtempo.studies.papers.standings import records, standings_of, statement
 from tests.studies.papers.contests import cell_result, results_of
+from tests.studies.papers.repeated import results_of_two_runs
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
 TINY: dict[str, Any] = {
@@ -431,13 +431,7 @@ def test_the_committed_page_says_what_the_committed_numbers_do(name: str) -> Non
 def test_the_league_runs_at_small_scale_and_goes_on_where_it_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    results = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        run_exhibit(EXHIBITS["all/league"], Request("small", tmp_path / name))
-        results.append(json.loads((tmp_path / name / "result.json").read_text()))
-    one, two = results
+    one, two = results_of_two_runs("all/league", "result.json", tmp_path, monkeypatch)
     assert one["rows"] == two["rows"]
     assert len(one["rows"]) == sum(len(cell.points) for cell in league_cells("small")) + 1
     drawn = {path.name for path in (tmp_path / "one").glob("league-*")}
