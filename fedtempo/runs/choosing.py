@@ -29,5 +29,5 @@ def for_choosing(config: Config) -> Choosing:
     has_validation = config.data.validation_share is not None or load_data(config).validation_y is not None
     if has_validation and config.run.evaluate_on is None:
         return for_choosing(config.with_changes({"run.evaluate_on": "validation"}, label=config.label))
-    way_out = "run.evaluate_on = 'validation'" if has_validation else "data.validation_share, for example to 0.1"
-    return Choosing(config, f"chosen on the test examples, so results there are optimistic; set {way_out}")
+    way_out = "run.evaluate_on = 'validation'" if has_validation else "data.validation_share = 0.1"
+    return Choosing(config, f"chosen on the test examples, so optimistic: set {way_out}")

@@ -64,11 +64,11 @@ def accuracy(module: nn.Module, result: Result) -> float:
     from fedtempo.runs.config import parse
     from fedtempo.runs.world import build_world
 
-    data, rows = load("digits"), build_world(parse(result.config)).test
+    data, tests = load("digits"), build_world(parse(result.config)).test
     module.eval()
     with torch.no_grad():
-        predicted = module(torch.as_tensor(data.test_x[rows])).argmax(dim=1).numpy()
-    return float((predicted == data.test_y[rows]).mean())
+        predicted = module(torch.as_tensor(tests.inputs(data))).argmax(dim=1).numpy()
+    return float((predicted == tests.labels(data)).mean())
 
 
 @pytest.fixture(scope="module")

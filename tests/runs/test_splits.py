@@ -198,7 +198,7 @@ def test_settings_are_chosen_on_the_validation_examples(tmp_path: Path) -> None:
     assert for_choosing(chosen.config) == chosen
     plain = for_choosing(config(visits(tmp_path)))
     assert plain.config.run.evaluate_on is None
-    assert plain.note.startswith("chosen on the test examples, so results there are optimistic; set data.validation_sh")
+    assert plain.note == "chosen on the test examples, so optimistic: set data.validation_share = 0.1"
     own = with_options(visits(tmp_path), validation="visits.parquet")
     assert for_choosing(config(own)).config.run.evaluate_on == "validation"
     asked = for_choosing(config(own, run={"horizon": 6.0, "evaluate_on": "test"}))

@@ -31,7 +31,7 @@ def test_classes_weighted_by_their_numbers_give_the_accuracy_of_the_run() -> Non
     summary, _, model = run(setting, quiet=True)
     assert model is not None
     accuracies = by_class(setting, world, model)
-    counts = np.bincount(world.dataset.test_y[world.test], minlength=10)
+    counts = np.bincount(world.test.labels(world.dataset), minlength=10)
     assert accuracies @ counts / counts.sum() == pytest.approx(summary["final_accuracy"], abs=1e-12)
     assert 0 < summary["final_accuracy"] < 1
 
