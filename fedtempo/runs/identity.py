@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import ConfigError
+from fedtempo.parts.source_files import imported_files
 from fedtempo.record.folder import versions
 from fedtempo.record.strict_json import plain
 from fedtempo.runs.config import Config
@@ -33,6 +34,9 @@ FREE = {
 
 _WITHOUT_INFLUENCE = ("api", "cli", "report", "studies")
 """Rooms that no result depends on."""
+
+_STRATEGIES = "fedtempo.strategies"
+_FOLLOWED = (_STRATEGIES, "fedtempo.studies")
 
 _COMPUTING = ("python", "fedtempo", "torch", "numpy", "scipy", "scikit-learn")
 """Packages whose versions results depend on."""
@@ -69,19 +73,33 @@ def code_sha256(config: Config) -> str:
     """Return the hash of the code that decides a run's bits: fedtempo's, and the modules that a configuration names."""
     modules = {text.partition(":")[0] for text in _texts(config.tables) if ":" in text}
     named = [getattr(sys.modules.get(module), "__file__", None) for module in sorted(modules)]
-    return _sha256([Path(file) for file in named if file is not None], own_code_sha256())
+    own = own_code_sha256(strategy_modules([config]))
+    return _sha256([Path(file) for file in named if file is not None], own)
 
 
-def deciding_files() -> list[Path]:
-    """Return fedtempo's source files that determine a run's bits: all except those that only display or compare."""
+def strategy_modules(configs: Iterable[Config]) -> tuple[str, ...] | None:
+    """Return the modules of fedtempo that configurations have their strategies from; None if one is a user's own."""
+    modules = {type(config.strategy).__module__ for config in configs}
+    return tuple(sorted(modules)) if all(module.startswith(_FOLLOWED) for module in modules) else None
+
+
+def deciding_files(strategies: Iterable[str] | None = None) -> list[Path]:
+    """Return fedtempo's source files that determine a run's bits: all except those that only display or compare.
+
+    strategies: modules that import all strategies of the runs; other strategies are left out (default: none is).
+    """
     root = Path(__file__).parents[1]
-    return [path for path in sorted(root.rglob("*.py")) if path.relative_to(root).parts[0] not in _WITHOUT_INFLUENCE]
+    files = [path for path in sorted(root.rglob("*.py")) if path.relative_to(root).parts[0] not in _WITHOUT_INFLUENCE]
+    if strategies is None:
+        return files
+    needed = imported_files(strategies, _FOLLOWED)
+    return [path for path in files if path.relative_to(root).parts[0] != "strategies" or path in needed]
 
 
-@lru_cache(maxsize=1)
-def own_code_sha256() -> str:
+@lru_cache(maxsize=64)
+def own_code_sha256(strategies: tuple[str, ...] | None = None) -> str:
     """Return the hash of fedtempo's `deciding_files`."""
-    return _sha256(deciding_files())
+    return _sha256(deciding_files(strategies))
 
 
 def _sha256(files: Iterable[Path], before: str = "") -> str:

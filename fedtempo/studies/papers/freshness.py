@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib.util
 import io
 import json
 import tokenize
@@ -14,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fedtempo.parts.source_files import imported_files
 from fedtempo.runs.identity import deciding_files
 from fedtempo.studies.papers import reproduction
 
@@ -23,16 +23,19 @@ _WITHOUT_INFLUENCE = ("compression_figures", "contest_figures", "figures", "page
 """Modules of this room that only show results, or refuse to compare runs of different work."""
 
 
-def decided_by(module: str, settings: Iterable[str]) -> dict[str, Any]:
+def decided_by(module: str, settings: Iterable[str], strategies: Iterable[str] | None) -> dict[str, Any]:
     """Return hashes of what decides a result, as JSON values.
 
-    module: name of the module that makes it. settings: stems of the files of settings that it reads. The hash "code" is
-    of what runs are made of, "studies" of what chooses runs and makes rows of them.
+    module: name of the module that makes it. settings: stems of the files of settings that it reads. strategies:
+    modules of the strategies of its runs; None if they are not known, and all count. The hash "code" is of what runs
+    are made of, "studies" of what chooses runs and makes rows of them.
     """
-    studies = (path for path in _studies_files(module) if path.stem not in _WITHOUT_INFLUENCE)
+    studies = (path for path in imported_files([module], (_ROOM,)) if path.stem not in _WITHOUT_INFLUENCE)
+    used = None if strategies is None else sorted(strategies)
     return {
         "module": module,
-        "code": _code_sha256(tuple(deciding_files())),
+        "strategies": used,
+        "code": _code_sha256(tuple(deciding_files(None if used is None else [module, *used]))),
         "studies": _code_sha256(tuple(sorted(studies))),
         "settings": {stem: _settings_sha256(stem) for stem in sorted(settings)},
     }
@@ -44,20 +47,23 @@ def is_stale(result: Mapping[str, Any]) -> bool:
     return not isinstance(before, dict) or _today(before) != before
 
 
-def after_code_change(result: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return today's hashes of a stale result of which only the code of runs has changed; None for any other result."""
+def after_code_change(result: Mapping[str, Any], strategies: Iterable[str] | None) -> dict[str, Any] | None:
+    """Return today's hashes of a stale result of which only the code of runs has changed; None for any other result.
+
+    strategies: modules of the strategies of its runs.
+    """
     before = result.get("decided_by")
-    if not isinstance(before, dict):
+    if not isinstance(before, dict) or not is_stale(result):
         return None
-    now = _today(before)
-    changed_only_code = now is not None and now != before and {**before, "code": now["code"]} == now
+    now = _today({**before, "strategies": strategies})
+    changed_only_code = now is not None and all(before.get(name) == now[name] for name in ("studies", "settings"))
     return now if changed_only_code else None
 
 
 def _today(before: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return today's hashes of what decided a result; None if its module or a file of settings is gone."""
     try:
-        return decided_by(before["module"], before["settings"])
+        return decided_by(before["module"], before["settings"], before.get("strategies"))
     except (OSError, KeyError):
         return None
 
@@ -99,38 +105,3 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[int, int]]:
                     and isinstance(statement.value.value, str)
                 ):
                     yield statement.lineno, statement.end_lineno or statement.lineno
-
-
-def _studies_files(module: str) -> set[Path]:
-    """Return the files of a module and of all modules in fedtempo.studies that it imports, directly or not."""
-    files: set[Path] = set()
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        path = _file_of(name)
-        if path is not None and path not in files:
-            files.add(path)
-            waiting.extend(_imports(path))
-    return files
-
-
-@cache
-def _imports(path: Path) -> list[str]:
-    """Return names in fedtempo.studies that a file imports: modules, or names in modules."""
-    names = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-    return [name for name in names if name.startswith(f"{_ROOM}.")]
-
-
-@cache
-def _file_of(name: str) -> Path | None:
-    """Return the source file of a module; None for any other name."""
-    try:
-        spec = importlib.util.find_spec(name)
-    except ModuleNotFoundError:
-        return None
-    return None if spec is None or spec.origin is None else Path(spec.origin)

@@ -16,6 +16,7 @@ from typing import Any
 from fedtempo.errors import ConfigError
 from fedtempo.record import write_json
 from fedtempo.record.folder import environment
+from fedtempo.runs.identity import strategy_modules
 from fedtempo.studies.papers.freshness import decided_by
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.reproduction import Exhibit, Request
@@ -38,6 +39,7 @@ def run_exhibit(
         rows = exhibit.reproduce(request)
     request.earlier_s.append(runs.reused_s)
     setting = measured_settings(request.folder) if exhibit.data else {}
+    strategies = strategy_modules(run.config for run in runs.noted)
     title = exhibit.full_title(request.scale, setting.get("data.source", []))
     result = {
         "experiment": exhibit.name,
@@ -48,7 +50,7 @@ def run_exhibit(
         "command": command(exhibit, request),
         "cpu_s": round(_cpu_s() - began_s + sum(request.earlier_s), 1),
         "environment": {**environment(None), "load": round(load, 2)},
-        "decided_by": decided_by(exhibit.reproduce.__module__, request.settings_read),
+        "decided_by": decided_by(exhibit.reproduce.__module__, request.settings_read, strategies),
         "verdict": overall_verdict(rows),
         "rows": [asdict(row) for row in rows],
     }

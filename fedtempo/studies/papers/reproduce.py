@@ -17,7 +17,7 @@ from fedtempo.studies.papers.freshness import after_code_change, is_stale
 from fedtempo.studies.papers.output import RESULT, in_place_of, read_result, run_exhibit
 from fedtempo.studies.papers.reproduction import SCALES, Request, Scale
 from fedtempo.studies.papers.verdicts import Row, Verdict, overall_verdict
-from fedtempo.studies.papers.witnesses import changed_witnesses, read_witnesses
+from fedtempo.studies.papers.witnesses import changed_witnesses, read_witnesses, strategies_of
 from fedtempo.studies.tuning.trials import FinishedRun, shared_workers
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def check_all(results: Path | str) -> Iterator[Check]:
         for name in EXHIBITS:
             result = read_result(folder / name / RESULT)
             witnesses = read_witnesses(folder / name)
-            now = after_code_change(result)
+            now = after_code_change(result, strategies_of(witnesses))
             if not witnesses or now is None:
                 continue
             changed = changed_witnesses(witnesses)

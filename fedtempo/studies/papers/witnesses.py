@@ -17,7 +17,8 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError, FedtempoError
 from fedtempo.record import write_json
-from fedtempo.runs.config import parse
+from fedtempo.runs.config import Config, parse
+from fedtempo.runs.identity import strategy_modules
 from fedtempo.studies.tuning.trials import FinishedRun, NotedRun, attempt_all, bits_of
 
 WITNESSES = "witnesses.json"
@@ -61,12 +62,20 @@ def read_witnesses(folder: Path) -> list[Witness]:
         raise ConfigError(f"{path}: not the witnesses of a result: {error.errors()[0]['msg']}") from error
 
 
+def strategies_of(witnesses: Sequence[Witness]) -> tuple[str, ...] | None:
+    """Return the modules of the strategies of witnesses, as `strategy_modules` does; None if one cannot be read."""
+    try:
+        return strategy_modules([_config(witness) for witness in witnesses])
+    except (FedtempoError, tomllib.TOMLDecodeError):
+        return None
+
+
 def changed_witnesses(witnesses: Sequence[Witness]) -> list[str]:
     """Run witnesses again; return the labels of those that have other bits now, and why others can no longer run."""
     configs, changed = [], []
     for witness in witnesses:
         try:
-            configs.append((witness, parse(tomllib.loads(witness.configuration), label=witness.label)))
+            configs.append((witness, _config(witness)))
         except (FedtempoError, tomllib.TOMLDecodeError) as error:
             changed.append(f"{witness.label}: {error}")
     for (witness, _), run in zip(configs, attempt_all([config for _, config in configs]), strict=True):
@@ -75,3 +84,7 @@ def changed_witnesses(witnesses: Sequence[Witness]) -> list[str]:
         elif bits_of(run.summary) != witness.bits:
             changed.append(witness.label)
     return changed
+
+
+def _config(witness: Witness) -> Config:
+    return parse(tomllib.loads(witness.configuration), label=witness.label)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedtempo.errors import ConfigError
+from fedtempo.parts.source_files import imported_files
 from fedtempo.runs.config import parse
 from fedtempo.studies.papers import freshness, index, registry, reproduction
 from fedtempo.studies.papers.freshness import decided_by, is_stale, without_comments
@@ -35,7 +36,7 @@ def test_comments_and_docstrings_decide_nothing() -> None:
 def test_a_result_is_stale_once_code_or_settings_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduction, "SETTINGS", tmp_path)
     (tmp_path / "a.toml").write_text("[run]\nhorizon = 3.0\n")
-    result = {"decided_by": decided_by("fedtempo.studies.papers.csgd", ["a"])}
+    result = {"decided_by": decided_by("fedtempo.studies.papers.csgd", ["a"], ["fedtempo.strategies.csgd"])}
     assert not is_stale(json.loads(json.dumps(result)))
     (tmp_path / "a.toml").write_text("# another comment\n[run]\nhorizon = 3.0\n")
     assert not is_stale(result)
@@ -47,9 +48,29 @@ def test_a_result_is_stale_once_code_or_settings_change(tmp_path: Path, monkeypa
 
 
 def test_code_that_an_entry_uses_decides_it_and_other_entries_do_not() -> None:
-    files = {path.stem for path in freshness._studies_files("fedtempo.studies.papers.league")}
+    files = {path.stem for path in imported_files(["fedtempo.studies.papers.league"], ("fedtempo.studies",))}
     assert {"league", "contest", "race", "cache", "cells", "ranking", "standings", "trials"} <= files
     assert not {"beyond", "csgd", "index", "freshness"} & files
+
+
+def test_a_strategy_that_no_run_of_a_result_uses_does_not_decide_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = {"decided_by": decided_by("fedtempo.studies.papers.csgd", [], ["fedtempo.strategies.fedavg"])}
+    read = Path.read_text
+
+    def edit(name: str) -> None:
+        """Add a line to one file, whose other readers see it too."""
+        freshness._code_sha256.cache_clear()
+        monkeypatch.setattr(
+            Path, "read_text", lambda path, **how: read(path, **how) + ("\nx = 1" if path.name == name else "")
+        )
+
+    for unused in ("psfl.py", "ace.py"):
+        edit(unused)
+        assert not is_stale(result)
+    for used in ("fedavg.py", "rounds.py", "pipeline.py", "simulation.py"):  # pipeline: imported by the study
+        edit(used)
+        assert is_stale(result)
+    freshness._code_sha256.cache_clear()
 
 
 def only_two_entries(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +133,7 @@ def test_a_result_counts_as_up_to_date_again_once_a_sample_of_its_runs_has_the_s
     (folder / "result.json").write_text(json.dumps(of_other_code))
     (check,) = check_all(tmp_path)
     assert (check.runs, check.changed) == (len(witnesses), [])
+    assert json.loads((folder / "result.json").read_text())["decided_by"] == result["decided_by"]
     checked = json.loads((folder / "result.json").read_text())
     assert not is_stale(checked)
     assert checked["checked"]["runs"] == len(witnesses)
