@@ -33,6 +33,11 @@ class Leak(NamedTuple):
             "say little about new values"
         )
 
+    @property
+    def with_remedy(self) -> str:
+        """The warning about a split that the option `group` can change."""
+        return f"{self}; set data.options.group = {self.column!r} to keep each value on one side"
+
 
 def find_leak(
     columns: Iterable[str],

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from fedtempo.data.dataset import Dataset, FloatArray, IntArray, from_arrays
-from fedtempo.data.held_out import check_options, held_out_rows, must_be_later, untrained_classes
-from fedtempo.data.labels import LABELS, is_identifier
-from fedtempo.data.leaks import find_leak, is_named_as_id
-from fedtempo.data.splitting import BoolArray, both, check_share
-from fedtempo.data.tabular.columns import instants
+from fedtempo.data.about import by_client, held_out_by
+from fedtempo.data.dataset import Dataset, IntArray, from_arrays
+from fedtempo.data.held_out import check_options, untrained_classes
+from fedtempo.data.splitting import check_share
 from fedtempo.data.tabular.dates import check_dates
-from fedtempo.data.tabular.dialect import MISSING, Dialect, names_in
+from fedtempo.data.tabular.dialect import named_dialect
+from fedtempo.data.tabular.examples import SplitExamples, Tokens, examples_of
 from fedtempo.data.tabular.features import read_features
 from fedtempo.data.tabular.file import TableFile
-from fedtempo.data.tabular.labels import check_trained, must_be_labelled, numbered, numbered_as, read_labels
-from fedtempo.data.tabular.missing import Missing, without_dropped
-from fedtempo.data.tabular.reading import read_table
-from fedtempo.data.tokenizing import tokenized
+from fedtempo.data.tabular.leaks import leak_of
+from fedtempo.data.tabular.missing import Missing
+from fedtempo.data.tabular.purposes import Purposes, check_purposes, purposes_of
+from fedtempo.data.tabular.roles import Asked, Roles
+from fedtempo.data.tabular.rows import Rows, labels_of, read_rows
+from fedtempo.data.tabular.table_set import TableSet, read_tables
+from fedtempo.data.tabular.windowed import WindowShape
 from fedtempo.data.validation import Split
-from fedtempo.data.windows import (
-    Examples,
-    Windows,
-    check_labels,
-    check_times,
-    check_windows,
-    gap_warning,
-    must_be_some,
-    short_warning,
-)
+from fedtempo.data.windows import check_windows
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed
 
@@ -111,180 +100,33 @@ def table(
     check_options(group, time)
     others_given = {"group": group, "tokenizer": tokenizer}
     check_windows(window, horizon, stride, time, [name for name, value in others_given.items() if value is not None])
-    if task not in (None, "classes", "numbers"):
-        raise ConfigError(f"task = {task!r}: must be 'classes' or 'numbers'")
+    _check_task(task)
     _check_fit(fit, client, standardize or missing is not None)
     columns_of = {"label": label, "client": client, "group": group, "time": time}
-    columns_of |= {"test": test, "validation": validation, "tokenizer": tokenizer}
-    for option, value in columns_of.items():
-        if value is not None and not isinstance(value, str):
-            raise ConfigError(f"{option} = {value!r}: must be text")
+    _check_texts(columns_of | {"test": test, "validation": validation, "tokenizer": tokenizer})
     holes = Missing(missing)
-    dialect = Dialect(
-        encoding=encoding,
-        separator=separator,
-        quote=quote,
-        decimal=decimal,
-        thousands=thousands,
-        missing_values=MISSING if missing_values is None else names_in("missing_values", missing_values, "texts"),
-        columns=None if columns is None else names_in("columns", columns),
-    )
+    dialect = named_dialect(encoding, separator, quote, decimal, thousands, missing_values, columns)
     form = check_dates(dates)
-    rows = read_table(Path(path).expanduser(), dialect)
-    label = label or _label_of(rows)
-    aside = [name for name in (client, group, time) if name is not None]
-    past = [label] if window is not None and horizon else []
-    names, identifiers = _features_of(rows, label, aside, features, drop or [], past)
-    tests, held = (
-        None if file is None else read_table(rows.file.parent / Path(file).expanduser(), dialect)
-        for file in (test, validation)
-    )
-    tables = [part for part in (rows, tests, held) if part is not None]
-    for other in tables[1:]:
-        for name in (label, *names, *(name for name in (group, time) if name is not None)):
-            other.must_have(name)
-    used = list(dict.fromkeys([label, *names, *aside]))
-    holes.must_name(used)
-    for part in tables:
-        for name in used:
-            if name in part.names:
-                part.must_be_usable(name)
-    reduced = [without_dropped(part, [name for name in used if name in part.names], holes) for part in tables]
-    tables = [part for part, _ in reduced]
-    rows, others, n = tables[0], tables[1:], len(tables[0])
-    x = None if tokenizer is not None else read_features(tables, names, holes, form)
-    for option, named in (("test", tests), ("validation", held)):
-        if named is not None:
-            must_be_labelled(rows, others[0 if option == "test" else -1], label, option)
-    y, class_names = labels = read_labels(tables, label, task, relabel)
-    windows = None
-    if window is not None:
-        check_labels(horizon, label, class_names, names)
-        windows = _windows(tables, client, str(time), form, window, horizon, stride)
-    owners, owner_names = (None, ()) if client is None else numbered(rows, client)
-    known = [owners, *(None if client is None else numbered_as(part, client, owner_names) for part in others)]
-    groups = None if group is None else numbered(rows, group)[0]
-    times = None if time is None else instants(rows, time, form)
-    is_test = np.zeros(len(y), dtype=bool)
-    if tests is None:
-        strata = y[:n] if class_names else np.zeros(n, dtype=np.int64)
-        keys = [*([] if owners is None else [owners]), strata]
-        by_name = owner_names.__getitem__
-        is_test[:n] = held_out_rows(test_share, n, keys, owners, groups=groups, times=times, name_of=by_name)
-        both(is_test[:n], str(rows.file))
-        if owners is not None:
-            _check_clients_train(owners, owner_names, is_test[:n], rows.file)
-        test_owners = None if owners is None else owners[is_test[:n]]
-    else:
-        is_test[n : n + len(others[0])] = True
-        test_owners = known[1]
-    is_held = np.arange(len(y)) >= len(y) - (0 if held is None else len(others[-1]))
-    is_train = ~is_test & ~is_held
-    for part, whose in zip(others, known[1:]):
-        _check_apart(
-            rows, part, is_train[:n], group, None if times is None else (str(time), times, form), owners, whose
-        )
-    for part, mask in zip(others, [*([] if tests is None else [is_test]), *([] if held is None else [is_held])]):
-        if class_names:
-            check_trained(part.file, label, labels, y[is_train], y[mask])
-    train_owners = None if owners is None else owners[is_train[:n]]
-    if x is None:
-        tokens = _tokens(tables, names, str(tokenizer), length)
-        train_x, other_x = tokens[is_train], tokens[~is_train]
-    else:
-        by_client = _owners_of_all(known, tables) if fit == "client" else None
-        train_x, other_x = x.filled(~is_train, standardize, by_client, len(owner_names))
-    n_other = len(other_x) - int(is_held.sum())
-    trained = Examples(train_x, y[is_train], np.flatnonzero(is_train))
-    tested = Examples(other_x[:n_other], y[is_test], np.flatnonzero(is_test))
-    validated = Examples(other_x[n_other:], y[is_held], np.flatnonzero(is_held))
-    warnings: list[str | None] = []
-    scaled = ""
-    if windows is not None:
-        if standardize and horizon and not class_names:
-            mean, deviation = float(trained.y.mean(dtype=np.float64)), float(trained.y.std(dtype=np.float64)) or 1.0
-            scaled, y = f" in units of {deviation:.4g} from {mean:.4g}", ((y - mean) / deviation).astype(np.float32)
-        whole_x = np.empty((len(y), *train_x.shape[1:]), dtype=train_x.dtype)
-        whole_x[is_train], whole_x[~is_train] = train_x, other_x
-        trained, tested, validated = (windows.examples(whole_x, y, mask) for mask in (is_train, is_test, is_held))
-        parts = [("training", trained), ("test", tested), *([] if held is None else [("validation", validated)])]
-        for split, examples in parts:
-            must_be_some(examples, split, windows)
-        test_owners = None if test_owners is None else _of_windows(test_owners, is_test, tested.rows)
-        train_owners = None if owners is None else owners[trained.rows]
-        warnings += [gap_warning(windows, str(time)), short_warning(owners, train_owners, owner_names, windows)]
-    if group is None and time is None:
-        n_seen = n + (0 if tests is None else len(others[0]))
-        warnings.append(_leak(tables[: 1 + (tests is not None)], {label, client}, drop or [], is_test[:n_seen]))
-    if class_names:
-        warnings.append(untrained_classes(y[is_train], y[is_test], class_names))
-    kind = f"classes of {label!r}: {', '.join(class_names)}" if class_names else f"numbers of {label!r}{scaled}"
-    features_text = f"{len(names)} features" if tokenizer is None else f"{length} tokens of {names[0]!r}"
-    if window is not None:
-        ahead = f"of the next {horizon} rows" if horizon > 1 else "of the next row" if horizon else "of their last row"
-        kind, features_text = f"{kind} {ahead}", f"windows of {window} rows of {', '.join(names)} by {time!r}"
-    without = f" without the identifiers {listed(map(repr, identifiers))}" if identifiers else ""
-    clients = "" if client is None else f", {len(owner_names)} clients by {client!r}: {listed(owner_names)}"
-    together = "" if group is None else f", rows of one {group!r} kept together"
-    together += "" if time is None else f", the latest rows by {time!r} held out"
-    said, misleading = ((), ()) if x is None else (x.said, x.warnings)
-    notes = [*said, *_said(tables, reduced)]
-    lacking = np.zeros(n, dtype=np.int64)
-    for name in names if missing is not None else ():
-        lacking += rows.missing(name)
-    del tables, reduced, rows, tests, held, others, x  # they may be as large as the features
-    return from_arrays(
-        f"table:{path}",
-        trained.x,
-        trained.y,
-        tested.x,
-        tested.y,
-        len(class_names) or None,
-        task="classes" if class_names else "numbers",
-        train_owners=train_owners,
-        test_owners=test_owners,
-        owner_names=owner_names,
-        class_names=class_names,
-        about="; ".join([f"{kind}, from {features_text}{without}{clients}{together}", *notes]),
-        warnings=(*misleading, *(line for line in warnings if line is not None)),
-        validation=Split(validated.x, validated.y) if validation is not None else None,
-        train_groups=None if groups is None else groups[trained.rows],
-        train_times=None if times is None else times[trained.rows],
-        train_missing=lacking[trained.rows],
-    )
+    shape = None if window is None else WindowShape(window, horizon, stride)
+    asked = Asked(label, client, group, time, features, drop or [], has_past=shape is not None and horizon > 0)
+
+    tables, roles = read_tables(path, test, validation, dialect, asked, holes)
+    tokens = None if tokenizer is None else Tokens(tokenizer, length)
+    x = tokens or read_features(tables.all, roles.features, holes, form)
+    rows = read_rows(tables, roles, labels_of(tables, roles, task, relabel), form, shape)
+    purposes = purposes_of(tables, rows, test_share)
+    check_purposes(tables, roles, rows, purposes, form)
+    examples = examples_of(tables, roles, rows, purposes, x, standardize, fit)
+    warnings = [*x.warnings, *examples.warnings, *_warnings(tables, roles, rows, purposes)]
+    notes = [_about(roles, rows, examples.scale, tokens, shape), *x.said, *tables.notes]
+    lacking = _lacking(tables.training, roles.features if missing is not None else ())
+    del tables, x  # they may be as large as the features
+    return _dataset(f"table:{path}", examples, rows, lacking, "; ".join(notes), warnings, validation is not None)
 
 
-def _windows(
-    tables: Sequence[TableFile],
-    client: str | None,
-    time: str,
-    form: str | None,
-    window: int,
-    horizon: int,
-    stride: int,
-) -> Windows:
-    """Return how windows are cut from the rows of all tables; windows within each table have rows of one client."""
-    series, times = [], []
-    for part in tables:
-        if client is not None:
-            part.must_have(client)
-        own = np.zeros(len(part), dtype=np.int64) if client is None else numbered(part, client)[0]
-        part_times = instants(part, time, form)
-        check_times(own, part_times, time, partial(_failure, part, time))
-        series.append(own)
-        times.append(part_times)
-    return Windows(window, horizon, stride, np.concatenate(series), np.concatenate(times))
-
-
-def _failure(rows: TableFile, column: str, row: int, what: str) -> ConfigError:
-    return rows.error(row, column, what)
-
-
-def _of_windows(test_owners: IntArray, is_test: BoolArray, rows: IntArray) -> IntArray:
-    """Return the owner of each test window from those of the test rows. rows: the last row of each window."""
-    by_row = np.full(len(is_test), -1, dtype=np.int64)
-    by_row[is_test] = test_owners
-    return by_row[rows]
+def _check_task(task: str | None) -> None:
+    if task not in (None, "classes", "numbers"):
+        raise ConfigError(f"task = {task!r}: must be 'classes' or 'numbers'")
 
 
 def _check_fit(fit: str, client: str | None, is_fitted: bool) -> None:
@@ -296,152 +138,74 @@ def _check_fit(fit: str, client: str | None, is_fitted: bool) -> None:
         raise ConfigError("fit = 'client': has no effect; set standardize or missing, or remove it")
 
 
-def _features_of(
-    rows: TableFile,
-    label: str,
-    aside: Sequence[str],
-    features: list[str] | None,
-    drop: Sequence[str],
-    past: Sequence[str],
-) -> tuple[list[str], list[str]]:
-    """Return the columns to predict from and the identifiers left out. Raises ConfigError for a missing column.
-
-    aside: columns with another purpose. past: columns to predict from unless features are named.
-    """
-    dropped, identifiers = names_in("drop", drop), []
-    if features is not None:
-        names = list(names_in("features", features))
-    else:
-        excluded = {label, *aside, *dropped}
-        names = [name for name in rows.names if name not in excluded]
-    for name in (label, *names, *dropped, *aside):
-        rows.must_have(name)
-    if features is None:
-        identifiers = [name for name in names if _is_identifier(rows, name)]
-        names = [*past, *(name for name in names if name not in identifiers)]
-    if not names:
-        without = f" but the identifiers {listed(map(repr, identifiers))}" if identifiers else ""
-        raise ConfigError(
-            f"{rows.file}: no features to predict {label!r} from{without}; add columns, or change features or drop"
-        )
-    return names, identifiers
+def _check_texts(options: Mapping[str, object]) -> None:
+    """Raise ConfigError for an option that is neither None nor text."""
+    for option, value in options.items():
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(f"{option} = {value!r}: must be text")
 
 
-def _is_identifier(rows: TableFile, name: str) -> bool:
-    """Return whether name and values of a column mark it as an identifier of rows."""
-    if not is_named_as_id(name) or rows.kind(name) not in ("text", "whole"):
-        return False
-    return is_identifier(np.arange(rows.distinct(name)), len(rows))
+def _warnings(tables: TableSet, roles: Roles, rows: Rows, purposes: Purposes) -> list[str]:
+    """Return warnings about leaks, and about classes that no training row has."""
+    warnings: list[str | None] = []
+    if roles.group is None and roles.time is None:
+        warnings.append(leak_of(tables, roles, purposes))
+    y, class_names = rows.labels
+    if class_names:
+        warnings.append(untrained_classes(y[purposes.training], y[purposes.test], class_names))
+    return [line for line in warnings if line is not None]
 
 
-def _check_apart(
-    rows: TableFile,
-    other: TableFile,
-    is_train: BoolArray,
-    group: str | None,
-    time: tuple[str, FloatArray, str | None] | None,
-    owners: IntArray | None,
-    other_owners: IntArray | None,
-) -> None:
-    """Raise ConfigError if a file of test or validation rows has groups of the training rows, or earlier times.
-
-    time: name and values of the column of times, and the format of dates. owners: of the rows; other_owners: of those
-    of the other file, if known.
-    """
-    if group is not None:
-        numbers, names = numbered(rows, group)
-        trained = {names[number] for number in np.unique(numbers[is_train]).tolist()}
-        shared = [value for value in numbered(other, group)[1] if value in trained]
-        if shared:
-            raise ConfigError(
-                f"group = {group!r}: {rows.file} and {other.file} have {len(shared)} values in common: {listed(shared)}"
-            )
-    if time is not None:
-        name, times, form = time
-        trained_owners = None if owners is None else owners[is_train]
-        later = instants(other, name, form)
-        must_be_later(times[is_train], later, trained_owners, other_owners, f"time = {name!r}: {other.file}")
+def _about(roles: Roles, rows: Rows, scale: str, tokens: Tokens | None, shape: WindowShape | None) -> str:
+    """Return what is predicted from what, whose the rows are, and which are held out. scale: of labels, in words."""
+    label, names, class_names = roles.label, roles.features, rows.labels.class_names
+    kind = f"classes of {label!r}: {', '.join(class_names)}" if class_names else f"numbers of {label!r}{scale}"
+    features_text = f"{len(names)} features" if tokens is None else f"{tokens.length} tokens of {names[0]!r}"
+    if shape is not None:
+        window, horizon, _ = shape
+        ahead = f"of the next {horizon} rows" if horizon > 1 else "of the next row" if horizon else "of their last row"
+        kind, features_text = f"{kind} {ahead}", f"windows of {window} rows of {', '.join(names)} by {roles.time!r}"
+    without = f" without the identifiers {listed(map(repr, roles.identifiers))}" if roles.identifiers else ""
+    clients, together = by_client(roles.client, rows.owners.names), held_out_by(roles.group, roles.time)
+    return f"{kind}, from {features_text}{without}{clients}{together}"
 
 
-def _owners_of_all(known: Sequence[IntArray | None], tables: Sequence[TableFile]) -> IntArray:
-    """Return the owner of each row of all tables. Raises ConfigError if those of a table are unknown."""
-    for owners, table in zip(known, tables):
-        if owners is None:
-            raise ConfigError(
-                f"fit = 'client': {table.file} has no column that names the client of a row; set fit = 'all'"
-            )
-    return np.concatenate([owners for owners in known if owners is not None])
+def _lacking(table: TableFile, names: Sequence[str]) -> IntArray:
+    """Return how many values each row of a table lacks in these columns."""
+    lacking = np.zeros(len(table), dtype=np.int64)
+    for name in names:
+        lacking += table.missing(name)
+    return lacking
 
 
-def _said(tables: Sequence[TableFile], reduced: Sequence[tuple[TableFile, str]]) -> list[str]:
-    """Return how files were read and which rows were left out, one note for each."""
-    notes = []
-    for part, (_, dropped) in zip(tables, reduced):
-        file = f"{part.file.name}: " if len(tables) > 1 else ""
-        read = f"read with {', '.join(part.found)}" if part.found else ""
-        notes += [f"{file}{note}" for note in (dropped, read) if note]
-    return notes
-
-
-def _label_of(rows: TableFile) -> str:
-    candidates = [name for name in rows.names if name.lower() in LABELS]
-    if len(candidates) != 1:
-        raise ConfigError(
-            f"{rows.file}: the column to predict is unclear; set label to one of {', '.join(rows.names)}"
-            f"{rows.header_hint}"
-        )
-    return candidates[0]
-
-
-def _tokens(tables: Sequence[TableFile], names: Sequence[str], tokenizer: str, length: int) -> npt.NDArray[Any]:
-    """Return the tokens of all rows; `names` is the only column that they come from."""
-    if len(names) != 1:
-        raise ConfigError(f"tokenizer: needs one column of text, not {listed(names)}; set features to its name")
-    texts = []
-    for part in tables:
-        for row, value in enumerate(part.values(names[0])):
-            if not isinstance(value, str):
-                raise part.error(row, names[0], f"is {value!r}, not text")
-            texts.append(value)
-    return tokenized(texts, tokenizer, length, tables[0].file.parent)
-
-
-def _leak(tables: Sequence[TableFile], used: set[str | None], drop: Sequence[str], test: BoolArray) -> str | None:
-    """Return a warning if training and test rows share a person or the like; None if they do not."""
-    columns = [
-        name
-        for name in tables[0].names
-        if name not in used
-        and (name in drop or is_named_as_id(name))
-        and all(name in part.names and part.kind(name) in ("text", "whole") for part in tables)
-        and sum(part.distinct(name) for part in tables) <= len(test)
-    ]
-
-    def side(tested: bool) -> Callable[[str], list[Any]]:
-        def values(name: str) -> list[Any]:
-            found, start = [], 0
-            for part in tables:
-                distinct, codes = part.encoded(name)
-                chosen = codes[(test[start : start + len(part)] == tested) & (codes >= 0)]
-                found += np.array(distinct, dtype=object)[chosen].tolist()
-                start += len(part)
-            return found
-
-        return values
-
-    leak = find_leak(columns, drop, side(tested=False), side(tested=True))
-    if leak is None:
-        return None
-    if len(tables) == 1:
-        return f"{leak}; set data.options.group = {leak.column!r} to keep each value on one side"
-    return f"{leak}; split the rows into the two files by this column"
-
-
-def _check_clients_train(owners: IntArray, names: Sequence[str], test: BoolArray, file: Path) -> None:
-    """Raise ConfigError for a client whose rows are all test rows."""
-    counts = np.bincount(owners[~test], minlength=len(names))
-    if not counts.all():
-        raise ConfigError(
-            f"{file}: client {names[int(np.argmin(counts))]!r} has too few rows; lower test_share, or set test to a "
-            "file of test rows"
-        )
+def _dataset(
+    name: str,
+    examples: SplitExamples,
+    rows: Rows,
+    lacking: IntArray,
+    about: str,
+    warnings: Sequence[str],
+    has_validation: bool,
+) -> Dataset:
+    """Return the data set of these examples. lacking: the missing values of each row of the table of training rows."""
+    trained, tested, validated = examples.training, examples.test, examples.validation
+    class_names = rows.labels.class_names
+    return from_arrays(
+        name,
+        trained.x,
+        trained.y,
+        tested.x,
+        tested.y,
+        len(class_names) or None,
+        task="classes" if class_names else "numbers",
+        train_owners=examples.train_owners,
+        test_owners=examples.test_owners,
+        owner_names=rows.owners.names,
+        class_names=class_names,
+        about=about,
+        warnings=tuple(warnings),
+        validation=Split(validated.x, validated.y) if has_validation else None,
+        train_groups=None if rows.groups is None else rows.groups[trained.rows],
+        train_times=None if rows.times is None else rows.times[trained.rows],
+        train_missing=lacking[trained.rows],
+    )

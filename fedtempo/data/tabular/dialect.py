@@ -90,6 +90,27 @@ def names_in(option: str, values: Any, what: str = "column names") -> tuple[str,
     return tuple(values)
 
 
+def named_dialect(
+    encoding: str | None,
+    separator: str | None,
+    quote: str | None,
+    decimal: str | None,
+    thousands: str | None,
+    missing_values: list[str] | None,
+    columns: list[str] | None,
+) -> Dialect:
+    """Return what options say about how tables are written. Raises ConfigError for values that cannot be."""
+    return Dialect(
+        encoding=encoding,
+        separator=separator,
+        quote=quote,
+        decimal=decimal,
+        thousands=thousands,
+        missing_values=MISSING if missing_values is None else names_in("missing_values", missing_values, "texts"),
+        columns=None if columns is None else names_in("columns", columns),
+    )
+
+
 def find_dialect(file: Path, named: Dialect) -> tuple[Dialect, tuple[str, ...]]:
     """Return the dialect of a text file, and what was found to be unusual about it, in words.
 
