@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from fedtempo.data.labels import Task, check_task, understood
 from fedtempo.data.masks import IGNORED, are_masks, main_classes, understood_masks
+from fedtempo.data.owners import numbered_by_name, ordered_names
 from fedtempo.data.validation import Split, chosen_splits, joined, must_be_labelled
 from fedtempo.errors import ConfigError
 from fedtempo.parts.inputs import each_input, is_several, join, separate
-from fedtempo.parts.natural_order import natural
 from fedtempo.parts.user_code import described, user_code
 
 IntArray = npt.NDArray[np.int64]
@@ -385,14 +385,9 @@ def _owners(
     y = np.asarray(train)
     if y.ndim != 1 or y.dtype.kind not in "UO" or not all(isinstance(owner, str) for owner in y.tolist()):
         return _whole("train_owners", y), None if test is None else _whole("test_owners", test), names
-    ordered = sorted(set(y.tolist()), key=natural)
-    number = {owner: i for i, owner in enumerate(ordered)}
-    whose_tests = None if test is None else [number.get(str(owner), -1) for owner in np.asarray(test).tolist()]
-    return (
-        np.array([number[owner] for owner in y.tolist()], dtype=np.int64),
-        None if whose_tests is None else np.array(whose_tests, dtype=np.int64),
-        tuple(ordered),
-    )
+    ordered = ordered_names(y.tolist())
+    whose_tests = None if test is None else numbered_by_name(map(str, np.asarray(test).tolist()), ordered)
+    return numbered_by_name(y.tolist(), ordered), whose_tests, ordered
 
 
 def _whole(name: str, values: npt.ArrayLike) -> IntArray:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
+from fedtempo.data.owners import numbered_by_name, ordered_names
 from fedtempo.data.splitting import BoolArray, both, spread
 from fedtempo.data.validation import Split
 from fedtempo.errors import ConfigError
@@ -51,8 +52,8 @@ def from_clients(
 
     Raises ConfigError if training or test examples are missing, and like `from_arrays`.
     """
-    names = sorted(set(train.clients), key=natural)
-    owners = _numbered(train.clients, names)
+    names = ordered_names(train.clients)
+    owners = numbered_by_name(train.clients, names)
     idle = sorted({*everyone} - {*names}, key=natural)
     if test is None and test_split != "validation":
         is_test = _held_out(owners, train.y, test_share)
@@ -62,7 +63,7 @@ def from_clients(
     else:
         test = test or train._replace(x=train.x[:0], y=train.y[:0], clients=())
         x, y, test_x, test_y = train.x, train.y, test.x, test.y
-        test_owners = _numbered(test.clients, names)
+        test_owners = numbered_by_name(test.clients, names)
     warning = (
         f"{len(idle):,} of {len(names) + len(idle):,} clients have no training examples, so they take no part: "
         f"{listed(idle)}"
@@ -75,19 +76,13 @@ def from_clients(
         test_y,
         train_owners=owners,
         test_owners=test_owners if same_clients else None,
-        owner_names=tuple(names),
+        owner_names=names,
         validation=None if validation is None else Split(validation.x, validation.y),
         test_split=test_split,
         about=f"{about}, {len(names):,} clients: {listed(names)}",
         warnings=(warning,) if idle else (),
         **named,
     )
-
-
-def _numbered(clients: Sequence[str], names: Sequence[str]) -> IntArray:
-    """Return the number of each example's client; -1 for one that is not among the names."""
-    number = {name: i for i, name in enumerate(names)}
-    return np.array([number.get(client, -1) for client in clients], dtype=np.int64)
 
 
 def _held_out(owners: IntArray, y: npt.NDArray[Any], share: float) -> BoolArray:
