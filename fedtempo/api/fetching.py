@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedtempo.data.hub import fetch_hub
+from fedtempo.data.hub_library import fetch_hub
 from fedtempo.data.named import REPOSITORIES
 from fedtempo.errors import ConfigError
 

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from fedtempo.data.dataset import Dataset, from_arrays, stacked
+from fedtempo.data.about import by_client, held_out_by
+from fedtempo.data.dataset import Dataset, FloatArray, IntArray, from_arrays
 from fedtempo.data.held_out import as_times, check_options, held_out_rows, numbered
-from fedtempo.data.labels import LABELS
+from fedtempo.data.hub_columns import HubColumns, columns_of, is_text, kind_of
+from fedtempo.data.hub_inputs import InputForm, input_reader
+from fedtempo.data.hub_library import hub_splits
 from fedtempo.data.leaks import find_leak, is_named_as_id
-from fedtempo.data.pictures import check_form, common_format, header, pixels
+from fedtempo.data.owners import numbered_by_name, ordered_names
+from fedtempo.data.pictures import check_form
 from fedtempo.data.splitting import BoolArray, both, check_share
-from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
-from fedtempo.data.tokenizing import tokenized
+from fedtempo.data.texts import SYMBOLS, blocks, encoded
 from fedtempo.data.validation import NAMES as VALIDATION_NAMES
 from fedtempo.data.validation import Split
 from fedtempo.errors import ConfigError
-from fedtempo.parts.natural_order import listed, natural
-
-_FEATURES = ("Image", "Array2D", "Array3D", "Sequence", "List", "LargeList")
-_NUMBERS = {"uint8", "int8", "uint16", "int16", "uint32", "int32", "int64", "float16", "float32", "float64"}
-_SAVED = ("dataset_dict.json", "state.json")
 
 
 def load_hub(
@@ -97,102 +92,26 @@ def from_hub(
     channels: int | None = None,
 ) -> Dataset:
     """Do as `load_hub`. known_as: name of the data set in results. test_share: None requires a split test."""
-    splits = by_purpose(
-        name,
-        hub_splits(name, subset, needed=("train", "test") if test_share is None else ("train",)),
-        test_split,
-        validation_split,
-    )
-    features: Mapping[str, Any] = splits["train"].features
-    aside = [column for column in (client, group, time) if column is not None]
-    need_columns(name, features, [*(column for column in (feature, label) if column is not None), *aside])
-    label = label or _named_label([column for column in features if column not in (feature, *aside)])
-    remaining = [column for column in features if column not in aside]
-    feature = feature or _feature(name, [column for column in remaining if column != label], features)
-    label = label or _label(name, [column for column in remaining if column != feature], features, feature)
-    used = [*(column for column in (feature, label) if column is not None), *aside]
-    for part in splits.values():
-        need_columns(name, part.features, [column for column in used if column not in aside])
+    needed = ("train", "test") if test_share is None else ("train",)
+    splits = by_purpose(name, hub_splits(name, subset, needed=needed), test_split, validation_split)
+    types: Mapping[str, Any] = splits["train"].features
+    columns = columns_of(name, splits, feature, label, client, group, time)
     parts = {
-        split: {column: list(rows[column]) for column in used if column in rows.features}
+        split: {column: list(rows[column]) for column in columns.used if column in rows.features}
         for split, rows in splits.items()
     }
-    for option, column in (("group", group), ("time", time)):
-        if column is not None and "test" in parts:
-            raise ConfigError(
-                f"{option} = {column!r}: {known_as} has a split test already; remove {option}, or set test_split = "
-                "'train' to test on a part of the training examples"
-            )
-    if label is None and tokenizer is not None:
-        raise ConfigError(f"tokenizer = {tokenizer!r}: {known_as} has no label to predict; set label, or remove it")
-    for option, column in (("group", group), ("time", time)):
-        if label is None and column is not None:
-            raise ConfigError(f"{option} = {column!r}: {known_as} has no label; text without one is split at one place")
-    if label is None:
-        return _next_bytes(known_as, feature, parts, length, test_share)
-    is_text = _is_text(features[feature])
-    if tokenizer is not None and not is_text:
-        raise ConfigError(f"tokenizer = {tokenizer!r}: column {feature!r} of {known_as} is no text; set feature")
-    pictures, form = _pictures(name, {part: rows[feature] for part, rows in parts.items()}, side, channels)
-    x, y, owners = {}, {}, {}
-    for part, rows in parts.items():
-        x[part] = (
-            tokenized(rows[feature], tokenizer, length)
-            if tokenizer is not None
-            else padded(rows[feature], length)
-            if is_text
-            else pictures[part]
-            if pictures
-            else stacked(f"hf:{name}", _arrays(name, feature, rows[feature], features[feature]))
-        )
-        y[part] = np.asarray(rows[label])
-        owners[part] = np.asarray([str(owner) for owner in rows[client]] if client in rows else [])
-    warning, test = None, np.zeros(0, dtype=bool)
-    groups = None if group is None else numbered(parts["train"][group])
-    times = None if time is None else as_times(parts["train"][time], partial(_bad_time, name, time))
+    _check_options(known_as, columns, tokenizer, has_test="test" in parts)
+    if columns.label is None:
+        return _next_bytes(known_as, columns.feature, parts, length, test_share)
+    examples, about = _examples(known_as, name, types, columns, parts, InputForm(tokenizer, length, side, channels))
+    related, test = _related(name, columns, parts["train"]), np.zeros(0, dtype=bool)
     if "test" not in parts:
-        keys = [numbered(column["train"]) for column in ([owners] if client else []) + [y]]
-        test = held_out_rows(
-            test_share or 0.0,
-            len(y["train"]),
-            keys,
-            keys[0] if client else None,
-            groups=groups,
-            times=times,
-            name_of=lambda owner: str(np.unique(owners["train"])[owner]),
-        )
-        both(test, known_as)
-        x, y = (part | {"train": part["train"][~test], "test": part["train"][test]} for part in (x, y))
-        owners = owners | {"train": owners["train"][~test], "test": owners["train"][test]} if client else owners
-        groups, times = None if groups is None else groups[~test], None if times is None else times[~test]
-    if group is None and time is None:
-        warning = _leak(splits, [column for column in features if column not in used], features, test)
-    kind = f"{length} tokens" if tokenizer is not None else "text" if is_text else _kind(features[feature])
-    names = sorted(set(owners["train"].tolist()), key=natural)
-    number = {owner: i for i, owner in enumerate(names)}
-    whose = f", {len(names)} clients by {client!r}: {listed(names)}" if client else ""
-    together = "" if group is None else f", rows of one {group!r} kept together"
-    together += "" if time is None else f", the latest rows by {time!r} held out"
-    return from_arrays(
-        known_as,
-        x["train"],
-        y["train"],
-        x["test"],
-        y["test"],
-        getattr(features[label], "num_classes", None),
-        np.array([number[owner] for owner in owners["train"].tolist()], dtype=np.int64) if client else None,
-        np.array([number.get(owner, -1) for owner in owners["test"].tolist()], dtype=np.int64)
-        if client and len(owners["test"])
-        else None,
-        task=task,
-        inputs=inputs,
-        owner_names=tuple(names),
-        about=f"{kind} of {feature!r}{form}, {_kind(features[label])} of {label!r}{whose}{together}",
-        warnings=() if warning is None else (warning,),
-        validation=Split(x["validation"], y["validation"]) if "validation" in parts else None,
-        train_groups=groups,
-        train_times=times,
-    )
+        test = _held_out(known_as, columns, examples["train"], related, test_share or 0.0)
+        examples, related = _divided(examples, test, columns), related.of(~test)
+    unused = [column for column in types if column not in columns.used]
+    warning = _leak(splits, unused, types, test) if group is None and time is None else None
+    n_classes = getattr(types[columns.label], "num_classes", None)
+    return _dataset(known_as, columns, examples, related, n_classes, about, warning, task, inputs)
 
 
 def by_purpose(
@@ -219,8 +138,91 @@ def by_purpose(
     }
 
 
+def _check_options(known_as: str, columns: HubColumns, tokenizer: str | None, has_test: bool) -> None:
+    """Raise ConfigError if group or time is given with a split test or without a label, or a tokenizer without one."""
+    by_option = (("group", columns.group), ("time", columns.time))
+    for option, column in by_option:
+        if column is not None and has_test:
+            raise ConfigError(
+                f"{option} = {column!r}: {known_as} has a split test already; remove {option}, or set test_split = "
+                "'train' to test on a part of the training examples"
+            )
+    if columns.label is None and tokenizer is not None:
+        raise ConfigError(f"tokenizer = {tokenizer!r}: {known_as} has no label to predict; set label, or remove it")
+    for option, column in by_option:
+        if columns.label is None and column is not None:
+            raise ConfigError(f"{option} = {column!r}: {known_as} has no label; text without one is split at one place")
+
+
+def _examples(
+    known_as: str,
+    name: str,
+    types: Mapping[str, Any],
+    columns: HubColumns,
+    parts: Mapping[str, Mapping[str, Sequence[Any]]],
+    form: InputForm,
+) -> tuple[dict[str, Split], str]:
+    """Return inputs, labels and names of owners by split, and what inputs and labels are, in words.
+
+    types: of the columns. parts: the values of columns, by split. Raises ConfigError for inputs that make no array.
+    """
+    feature, label, client = columns.feature, str(columns.label), columns.client
+    if form.tokenizer is not None and not is_text(types[feature]):
+        raise ConfigError(f"tokenizer = {form.tokenizer!r}: column {feature!r} of {known_as} is no text; set feature")
+    inputs = input_reader(name, feature, types[feature], {part: rows[feature] for part, rows in parts.items()}, form)
+    examples = {}
+    for part, rows in parts.items():
+        owners = [str(owner) for owner in rows[client]] if client is not None and client in rows else []
+        examples[part] = Split(inputs.read(part), np.asarray(rows[label]), np.asarray(owners))
+    return examples, f"{inputs.about}, {kind_of(types[label])} of {label!r}"
+
+
+class _Related(NamedTuple):
+    """Groups, by number, and times of the training examples, (n,); None without a column for them."""
+
+    groups: IntArray | None
+    times: FloatArray | None
+
+    def of(self, rows: BoolArray) -> _Related:
+        """Return those of some examples."""
+        return _Related(
+            None if self.groups is None else self.groups[rows], None if self.times is None else self.times[rows]
+        )
+
+
+def _related(name: str, columns: HubColumns, train: Mapping[str, Sequence[Any]]) -> _Related:
+    """Return groups and times. train: the values of columns. Raises ConfigError for a value that is no time."""
+    group, time = columns.group, columns.time
+    groups = None if group is None else numbered(train[group])
+    times = None if time is None else as_times(train[time], partial(_bad_time, name, time))
+    return _Related(groups, times)
+
+
 def _bad_time(name: str, column: str, row: int, what: str) -> ConfigError:
     return ConfigError(f"hf:{name}: example {row}: {column!r} {what}")
+
+
+def _held_out(known_as: str, columns: HubColumns, train: Split, related: _Related, test_share: float) -> BoolArray:
+    """Return a mask of the training examples to test on. Raises ConfigError if it holds none, or all."""
+    keys = [numbered(values) for values in ([train.owners] if columns.client else []) + [train.y]]
+    test = held_out_rows(
+        test_share,
+        len(train.y),
+        keys,
+        keys[0] if columns.client else None,
+        groups=related.groups,
+        times=related.times,
+        name_of=lambda owner: str(np.unique(train.owners)[owner]),
+    )
+    both(test, known_as)
+    return test
+
+
+def _divided(examples: Mapping[str, Split], test: BoolArray, columns: HubColumns) -> dict[str, Split]:
+    """Return examples whose training examples are divided into training and test examples. test: mask of the latter."""
+    x, y, owners = examples["train"]
+    learn, check = (Split(x[rows], y[rows], owners[rows] if columns.client else owners) for rows in (~test, test))
+    return {**examples, "train": learn, "test": check}
 
 
 def _leak(
@@ -230,7 +232,7 @@ def _leak(
 
     test: mask of the test rows within the split train; empty if the data set has a split test.
     """
-    named = [column for column in columns if is_named_as_id(column) and _kind(features[column]) == "Value"]
+    named = [column for column in columns if is_named_as_id(column) and kind_of(features[column]) == "Value"]
 
     def learned(column: str) -> list[Any]:
         rows = list(splits["train"][column])
@@ -245,7 +247,7 @@ def _leak(
         return None
     if not len(test):
         return f"{leak} (the data set comes with this split)"
-    return f"{leak}; set data.options.group = {leak.column!r} to keep each value on one side"
+    return leak.with_remedy
 
 
 def _next_bytes(
@@ -269,167 +271,36 @@ def _next_bytes(
     return from_arrays(known_as, learn.x, learn.y, check.x, check.y, SYMBOLS, about=about, validation=validation)
 
 
-def hub_splits(name: str, subset: str | None = None, *, needed: Iterable[str]) -> Mapping[str, Any]:
-    """Return the splits of a data set as the library has them. Raises ConfigError if a needed one is missing."""
-    splits: Mapping[str, Any] = _ask_library(name, lambda library: _splits(library, name, subset))
-    for split in needed:
-        if split not in splits:
-            raise ConfigError(f"hf:{name}: no split {split!r}; its splits are {', '.join(map(str, splits))}")
-    return splits
-
-
-def _splits(library: Any, name: str, subset: str | None) -> Mapping[str, Any]:
-    """Return what `load_dataset` loads, or `load_from_disk` for a folder of `save_to_disk`; a single split is train."""
-    if not any((Path(name) / file).is_file() for file in _SAVED):
-        splits: Mapping[str, Any] = library.load_dataset(name, subset)
-        return splits
-    saved = library.load_from_disk(name)
-    return saved if isinstance(saved, Mapping) else {"train": saved}
-
-
-def hub_files(name: str, files: Iterable[str], offline: str) -> list[Path]:
-    """Download files of a repository, unchanged, into the library's cache and return their paths.
-
-    offline: what to do without a network, for the error.
-    """
-    urls = [f"hf://datasets/{name}/{file}" for file in files]
-    downloaded = _ask_library(name, lambda library: library.DownloadManager().download(urls), offline)
-    return [Path(path) for path in downloaded]
-
-
-def fetch_hub(name: str, subset: str | None = None, out: Path | None = None) -> dict[str, int]:
-    """Download a data set into the cache of the library; return the number of rows of each split.
-
-    out: new folder to which to save it, for other machines. Raises ConfigError if it exists, or like `load_hub`.
-    """
-    if out is not None and out.exists():
-        raise ConfigError(f"{out} already exists; choose another folder (nothing was overwritten)")
-    splits: Any = _ask_library(name, lambda library: library.load_dataset(name, subset))
-    if out is not None:
-        _ask_library(name, lambda _: splits.save_to_disk(str(out)))
-    return {str(split): len(rows) for split, rows in splits.items()}
-
-
-def need_columns(name: str, features: Iterable[str], needed: Iterable[str]) -> None:
-    """Raise ConfigError if a needed column is missing."""
-    for column in needed:
-        if column not in features:
-            raise ConfigError(f"hf:{name}: no column {column!r}; its columns are {', '.join(features)}")
-
-
-def _ask_library(name: str, ask: Callable[[Any], Any], offline: str = "") -> Any:
-    """Return `ask(datasets)`. Raises ConfigError if the library is missing or fails.
-
-    offline: what to do without a network (default: use `fedtempo fetch` elsewhere).
-    """
-    try:
-        library = importlib.import_module("datasets")
-    except ImportError as error:
-        raise ConfigError(f"hf:{name}: needs the datasets library: pip install 'fedtempo[hf]'") from error
-    try:
-        return ask(library)
-    except Exception as error:  # errors of the library, the network and files
-        reason = " ".join(str(error).split())
-        if isinstance(error, ConnectionError):
-            way_out = f"run `fedtempo fetch hf:{name}` where there is one, with --out FOLDER to copy it to this machine"
-            raise ConfigError(
-                f"hf:{name}: not in the cache of the datasets library, and there is no network ({reason}); "
-                f"{offline or way_out}"
-            ) from error
-        raise ConfigError(f"hf:{name}: could not be loaded: {type(error).__name__}: {reason}") from error
-
-
-def _pictures(
-    name: str, parts: Mapping[str, Sequence[Any]], side: int | None, channels: int | None
-) -> tuple[dict[str, npt.NDArray[Any]], str]:
-    """Return pictures by split as arrays (n, channels, height, width) of one form, and a description of it.
-
-    Empty if the rows are no pictures.
-    """
-    rows = [(f"hf:{name}: example {i} of {part}", row) for part, rows in parts.items() for i, row in enumerate(rows)]
-    if not rows or not all(hasattr(row, "mode") for _, row in rows):
-        for option, value in (("side", side), ("channels", channels)):
-            if value is not None:
-                raise ConfigError(f"{option} = {value!r}: hf:{name} has no images; remove it")
-        return {}, ""
-    try:
-        form = common_format([header(row) for _, row in rows], [where for where, _ in rows], side, channels)
-    except ValueError as error:
-        raise ConfigError(f"hf:{name}: {error}") from error
-    arrays = {part: np.stack([pixels(row, form) for row in rows]) for part, rows in parts.items()}
-    return arrays, f" ({form.about})"
-
-
-def _arrays(name: str, column: str, rows: Sequence[Any], feature: Any) -> list[npt.NDArray[Any]]:
-    """Return examples, which the library gives as lists, as arrays of their column's type."""
-    kind, arrays = _number_type(feature), []
-    for number, row in enumerate(rows):
-        try:
-            arrays.append(np.asarray(row, kind))
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ConfigError(
-                f"hf:{name}: example {number} of {column!r} is not an array of {kind}: {error}"
-            ) from error
-    return arrays
-
-
-def _number_type(feature: Any) -> str | None:
-    """Return the type of the numbers in a column of arrays or of (nested) lists; None if it holds no numbers."""
-    while feature is not None:
-        if (dtype := getattr(feature, "dtype", None)) is not None:
-            return str(dtype) if str(dtype) in _NUMBERS else None
-        feature = feature[0] if isinstance(feature, list) else getattr(feature, "feature", None)
-    return None
-
-
-def _kind(feature: object) -> str:
-    """Return the name of a column's type; a plain Python list stands for a sequence."""
-    return "List" if isinstance(feature, list) else type(feature).__name__
-
-
-def _is_text(feature: object) -> bool:
-    return _kind(feature) == "Value" and str(getattr(feature, "dtype", "")) in ("string", "large_string")
-
-
-def _feature(name: str, columns: Sequence[str], features: Mapping[str, Any]) -> str:
-    """Return the only column of images, arrays or sequences, or else of text."""
-    candidates = [column for column in columns if _kind(features[column]) in _FEATURES]
-    candidates = candidates or [column for column in columns if _is_text(features[column])]
-    if not candidates:
-        raise ConfigError(
-            f"hf:{name}: no column of images, arrays or text; set feature, or read a table of numbers with source = "
-            "'table:FILE.parquet'"
-        )
-    return _only(name, "feature", candidates)
-
-
-def _named_label(columns: Iterable[str]) -> str | None:
-    """Return the only column whose name marks it as the label, or None."""
-    candidates = [column for column in columns if column.lower() in LABELS]
-    candidates = [column for column in candidates if column.lower() == LABELS[0]] or candidates
-    return candidates[0] if len(candidates) == 1 else None
-
-
-def _label(name: str, columns: Sequence[str], features: Mapping[str, Any], feature: str) -> str | None:
-    """Return the only column of class labels, or else of integers, or else of numbers; None for text without one.
-
-    Columns named like identifiers are left out.
-    """
-    columns = [column for column in columns if not is_named_as_id(column)]
-    candidates = [column for column in columns if _kind(features[column]) == "ClassLabel"]
-    for numbers in (("int", "uint", "bool"), ("float",)):
-        candidates = candidates or [
-            column
-            for column in columns
-            if _kind(features[column]) == "Value" and str(features[column].dtype).startswith(numbers)
-        ]
-    if not candidates and feature in features and _is_text(features[feature]):
-        return None
-    return _only(name, "label", candidates)
-
-
-def _only(name: str, option: str, columns: list[str]) -> str:
-    if len(columns) != 1:
-        reason = f"could be any of {', '.join(columns)}" if columns else "not found"
-        raise ConfigError(f"hf:{name}: the column of the {option} is unclear ({reason}); set {option}")
-    return columns[0]
+def _dataset(
+    known_as: str,
+    columns: HubColumns,
+    examples: Mapping[str, Split],
+    related: _Related,
+    n_classes: int | None,
+    about: str,
+    warning: str | None,
+    task: str | None,
+    inputs: str | None,
+) -> Dataset:
+    """Return the data set of these examples, whose clients are those of the training examples."""
+    train, test, validation = examples["train"], examples["test"], examples.get("validation")
+    client, names = columns.client or None, ordered_names(train.owners.tolist())
+    whose, together = by_client(client, names), held_out_by(columns.group, columns.time)
+    return from_arrays(
+        known_as,
+        train.x,
+        train.y,
+        test.x,
+        test.y,
+        n_classes,
+        numbered_by_name(train.owners.tolist(), names) if client else None,
+        numbered_by_name(test.owners.tolist(), names) if client and len(test.owners) else None,
+        task=task,
+        inputs=inputs,
+        owner_names=names,
+        about=f"{about}{whose}{together}",
+        warnings=() if warning is None else (warning,),
+        validation=None if validation is None else Split(validation.x, validation.y),
+        train_groups=related.groups,
+        train_times=related.times,
+    )

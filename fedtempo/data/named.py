@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from fedtempo.data.cache_dir import data_folder
 from fedtempo.data.dataset import Dataset, from_arrays, stacked
-from fedtempo.data.hub import from_hub, hub_files, hub_splits, need_columns
+from fedtempo.data.hub import from_hub
+from fedtempo.data.hub_columns import need_columns
+from fedtempo.data.hub_library import hub_files, hub_splits
 from fedtempo.data.idx import read_idx, read_idx_folder
 from fedtempo.data.splitting import check_share, drawn
 from fedtempo.errors import ConfigError
