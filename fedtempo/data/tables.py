@@ -112,7 +112,7 @@ def table(
 
     tables, roles = read_tables(path, test, validation, dialect, asked, holes)
     tokens = None if tokenizer is None else Tokens(tokenizer, length)
-    x = tokens or read_features(tables.all, roles.features, holes, form)
+    x = read_features(tables.all, roles.features, holes, form) if tokens is None else tokens
     rows = read_rows(tables, roles, labels_of(tables, roles, task, relabel), form, shape)
     purposes = purposes_of(tables, rows, test_share)
     check_purposes(tables, roles, rows, purposes, form)
