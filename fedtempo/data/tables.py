@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fedtempo.data.dataset import Dataset, FloatArray, IntArray, from_arrays
 from fedtempo.data.held_out import check_options, held_out_rows, must_be_later, untrained_classes
 from fedtempo.data.labels import LABELS, is_identifier
-from fedtempo.data.leaks import find_leak, is_named_as_id
+from fedtempo.data.leaks import find_leak, is_named_as_id, is_named_as_row
 from fedtempo.data.splitting import BoolArray, both, check_share
 from fedtempo.data.tabular.columns import instants
 from fedtempo.data.tabular.dates import check_dates
@@ -74,8 +74,9 @@ def table(
     label: column to predict (default: the one named label, target, class or y).
     client: column that names the client of a row; each of its values becomes a client.
     features: columns to predict from (default: all other columns except those in drop, and except identifiers: columns
-    named like one, such as id or patient_no, with hardly any value twice). Numbers are used unchanged; dates become
-    days since 1970-01-01, times of day hours; text becomes one column of 0 and 1 per distinct value.
+    named like one, such as id or patient_no, or like row numbers, with hardly any value twice). Numbers are used
+    unchanged; dates become days since 1970-01-01, times of day hours; text becomes one column of 0 and 1 per distinct
+    value.
     task: "classes" or "numbers" (default: text and up to 50 distinct integers are classes). Ambiguous labels are an
     error that asks for it: floats with few values, all whole, negative labels other than -1, and identifiers.
     test: file of the test rows, relative to the table's folder (default: test_share of the rows, of each client and
@@ -113,6 +114,8 @@ def table(
     check_windows(window, horizon, stride, time, [name for name, value in others_given.items() if value is not None])
     if task not in (None, "classes", "numbers"):
         raise ConfigError(f"task = {task!r}: must be 'classes' or 'numbers'")
+    if not isinstance(standardize, bool):
+        raise ConfigError(f"standardize = {standardize!r}: must be true or false")
     _check_fit(fit, client, standardize or missing is not None)
     columns_of = {"label": label, "client": client, "group": group, "time": time}
     columns_of |= {"test": test, "validation": validation, "tokenizer": tokenizer}
@@ -159,7 +162,7 @@ def table(
     y, class_names = labels = read_labels(tables, label, task, relabel)
     windows = None
     if window is not None:
-        check_labels(horizon, label, class_names, names)
+        check_labels(horizon, label, class_names)
         windows = _windows(tables, client, str(time), form, window, horizon, stride)
     owners, owner_names = (None, ()) if client is None else numbered(rows, client)
     known = [owners, *(None if client is None else numbered_as(part, client, owner_names) for part in others)]
@@ -311,6 +314,7 @@ def _features_of(
     dropped, identifiers = names_in("drop", drop), []
     if features is not None:
         names = list(names_in("features", features))
+        _check_named(names, label, dropped, past)
     else:
         excluded = {label, *aside, *dropped}
         names = [name for name in rows.names if name not in excluded]
@@ -327,9 +331,17 @@ def _features_of(
     return names, identifiers
 
 
+def _check_named(features: Sequence[str], label: str, dropped: Sequence[str], past: Sequence[str]) -> None:
+    """Raise ConfigError for features that are the label, unless they are its past values, and for dropped ones."""
+    if label in features and label not in past:
+        raise ConfigError(f"features: {label!r} would be predicted from itself; leave it out")
+    if both_ways := [name for name in features if name in dropped]:
+        raise ConfigError(f"features, drop: both name {both_ways[0]!r}; remove it from one of them")
+
+
 def _is_identifier(rows: TableFile, name: str) -> bool:
     """Return whether name and values of a column mark it as an identifier of rows."""
-    if not is_named_as_id(name) or rows.kind(name) not in ("text", "whole"):
+    if not (is_named_as_id(name) or is_named_as_row(name)) or rows.kind(name) not in ("text", "whole"):
         return False
     return is_identifier(np.arange(rows.distinct(name)), len(rows))
 
