@@ -63,7 +63,7 @@ def _check_odd(values: Sequence[str], forms: Sequence[str]) -> None:
     """Raise UnclearDateError if nearly all values are dates in one of the formats, but not all."""
     for form in forms:
         odd = [value for value in values if parsed(value, form) is None]
-        if len(odd) <= (1 - _FEWEST_DATES) * len(values):
+        if 0 < len(odd) <= (1 - _FEWEST_DATES) * len(values):
             date = next(value for value in values if value not in odd)
             raise UnclearDateError(
                 f"holds dates such as {date!r}, and {odd[0]!r}; if this stands for a missing value, add it to "
