@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,8 @@ FloatArray = npt.NDArray[np.float64]
 
 DAY_S = 86_400.0
 _LIKE_A_DATE = re.compile(r"(\d{4}|\d{1,2})([./-])\d{1,2}\2(\d{4}|\d{1,2})([ T]\d{1,2}:\d{2}(:\d{2})?)?", re.ASCII)
-_FEWEST_DATES = 0.9
-"""Share of a column's values that must be dates for the others to be errors."""
+_DATES_PER_TEXT = 10
+"""Texts among dates are errors if at most one in this many distinct values is one."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -61,9 +62,10 @@ def format_of(values: Sequence[str], named: str | None) -> str | None:
 
 def _check_odd(values: Sequence[str], forms: Sequence[str]) -> None:
     """Raise UnclearDateError if nearly all values are dates in one of the formats, but not all."""
+    most = len(values) // _DATES_PER_TEXT
     for form in forms:
-        odd = [value for value in values if parsed(value, form) is None]
-        if 0 < len(odd) <= (1 - _FEWEST_DATES) * len(values):
+        odd = list(islice((value for value in values if parsed(value, form) is None), most + 1))
+        if 0 < len(odd) <= most:
             date = next(value for value in values if value not in odd)
             raise UnclearDateError(
                 f"holds dates such as {date!r}, and {odd[0]!r}; if this stands for a missing value, add it to "
