@@ -89,10 +89,11 @@ def experiment_of(path: Path, sets: list[str], seed: int | None = None, *, strat
 def _check_names(strategies: str, path: Path, sets: list[str]) -> None:
     """Report a competitor that is neither a strategy nor a label before the rest of the configuration is read."""
     from fedtempo.parts.plugins import part_class
+    from fedtempo.runs.config import assignment
     from fedtempo.strategies import STRATEGIES
 
     tables = read_tables(path).get("compare", {})
-    labels = [key.split(".")[1] for key in sets if key.startswith("compare.")]
+    labels = [key.split(".")[1] for key, _ in map(assignment, sets) if key.startswith("compare.")]
     known = {"all", *STRATEGIES, *labels, *(tables if isinstance(tables, dict) else ())}
     for name in filter(None, map(str.strip, strategies.split(","))):
         if name not in known and ":" not in name:

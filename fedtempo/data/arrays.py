@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,14 @@ def read_arrays(
     train_x, train_y = arrays["train_x"], arrays["train_y"]
     validation = Split(arrays["validation_x"], arrays["validation_y"]) if "validation_x" in arrays else None
     own = _of_training(known_as, arrays)
-    test = Split(arrays.get("test_x"), arrays.get("test_y"), arrays.get("test_owners"))
+    own_names, test_owners = _names(arrays.get("train_owners")), arrays.get("test_owners")
+    if _are_sparse(arrays.get("train_owners")):
+        values, own["train_owners"] = np.unique(arrays["train_owners"], return_inverse=True)
+        own_names = tuple(map(str, values.tolist()))
+        test_owners = _numbers_among(values, test_owners)
+    test = Split(arrays.get("test_x"), arrays.get("test_y"), test_owners)
     if test_split != "validation" and (test.x is None or test_split == "train"):
-        held = _held_out(known_as, train_y, own, test_share)
+        held = _held_out(known_as, train_y, own, test_share, own_names)
         owners = own.get("train_owners")
         test = Split(train_x[held], train_y[held], None if owners is None else owners[held])
         train_x, train_y = train_x[~held], train_y[~held]
@@ -82,7 +87,7 @@ def read_arrays(
         inputs=inputs,
         ignore=ignore,
         about=about,
-        owner_names=_names(arrays.get("train_owners")),
+        owner_names=own_names,
         validation=validation,
         test_split=test_split,
         **related,
@@ -127,8 +132,10 @@ def _of_training(known_as: str, arrays: Arrays) -> dict[str, npt.NDArray[Any]]:
     return own
 
 
-def _held_out(known_as: str, y: npt.NDArray[Any], own: Arrays, share: float) -> npt.NDArray[np.bool_]:
-    """Return a mask of the training examples to test on."""
+def _held_out(
+    known_as: str, y: npt.NDArray[Any], own: Arrays, share: float, names: Sequence[str]
+) -> npt.NDArray[np.bool_]:
+    """Return a mask of the training examples to test on. names: of owners by number, if there are any."""
     owners = own.get("train_owners")
     numbers = None if owners is None else numbered(owners)
     few = y.ndim == 1 and (y.dtype.kind in "biuU") and 2 * len(np.unique(y)) <= len(y)
@@ -140,7 +147,7 @@ def _held_out(known_as: str, y: npt.NDArray[Any], own: Arrays, share: float) -> 
         numbers,
         groups=own.get("train_groups"),
         times=own.get("train_times"),
-        name_of=str if owners is None else lambda number: str(np.unique(owners)[number]),
+        name_of=str if owners is None else lambda number: _name(np.unique(owners)[number], names),
     )
     both(held, known_as)
     return held
@@ -148,9 +155,26 @@ def _held_out(known_as: str, y: npt.NDArray[Any], own: Arrays, share: float) -> 
 
 def _names(owners: npt.NDArray[Any] | None) -> tuple[str, ...]:
     """Return the names of owners that are numbers other than 0, 1, ...: these numbers, so that a client has its own."""
+    if owners is None or owners.dtype.kind not in "iu" or owners.ndim != 1 or not len(owners) or _are_sparse(owners):
+        return ()
+    high = int(owners.max())
+    return () if len(np.unique(owners)) == high + 1 else tuple(map(str, range(high + 1)))
+
+
+def _name(owner: Any, names: Sequence[str]) -> str:
+    return names[owner] if names else str(owner)
+
+
+def _are_sparse(owners: npt.NDArray[Any] | None) -> bool:
+    """Return whether owners are numbers that cannot serve as positions in a list of names: negative or very large."""
     if owners is None or owners.dtype.kind not in "iu" or owners.ndim != 1 or not len(owners):
-        return ()
-    low, high = int(owners.min()), int(owners.max())
-    if low < 0 or high >= _MOST_UNNAMED or len(np.unique(owners)) == high + 1:
-        return ()
-    return tuple(map(str, range(high + 1)))
+        return False
+    return bool(owners.min() < 0 or owners.max() >= _MOST_UNNAMED)
+
+
+def _numbers_among(values: npt.NDArray[Any], owners: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
+    """Return the position of each owner in the ascending `values`, -1 if it is none there."""
+    if owners is None or owners.dtype.kind not in "iu":
+        return owners
+    at = np.searchsorted(values, owners).clip(max=len(values) - 1)
+    return np.where(values[at] == owners, at, -1)

@@ -11,6 +11,7 @@ _WHO = (
     "session|device|writer|author|speaker|player|animal|specimen|lesion|sample|visit|encounter|admission|account"
 )
 _NAMED = re.compile(rf"(?:^|[^a-z])(?:{_WHO})s?(?:no|nr|num|number|name|id)?(?:$|[^a-z])")
+_ROW = re.compile(r"|index|row|unnamed: \d+|__index_level_\d+__")
 _FEWEST = 3
 _FEWEST_DROPPED = 20
 
@@ -18,6 +19,11 @@ _FEWEST_DROPPED = 20
 def is_named_as_id(column: str) -> bool:
     """Return whether a column's name marks its values as identifiers: id, patient, user_id, SubjectNumber."""
     return bool(_NAMED.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()))
+
+
+def is_named_as_row(column: str) -> bool:
+    """Return whether a column's name marks its values as row numbers, as pandas writes them: none, index."""
+    return bool(_ROW.fullmatch(column.strip().lower()))
 
 
 class Leak(NamedTuple):

@@ -63,8 +63,9 @@ def table(
     label: column to predict (default: the one named label, target, class or y).
     client: column that names the client of a row; each of its values becomes a client.
     features: columns to predict from (default: all other columns except those in drop, and except identifiers: columns
-    named like one, such as id or patient_no, with hardly any value twice). Numbers are used unchanged; dates become
-    days since 1970-01-01, times of day hours; text becomes one column of 0 and 1 per distinct value.
+    named like one, such as id or patient_no, or like row numbers, with hardly any value twice). Numbers are used
+    unchanged; dates become days since 1970-01-01, times of day hours; text becomes one column of 0 and 1 per distinct
+    value.
     task: "classes" or "numbers" (default: text and up to 50 distinct integers are classes). Ambiguous labels are an
     error that asks for it: floats with few values, all whole, negative labels other than -1, and identifiers.
     test: file of the test rows, relative to the table's folder (default: test_share of the rows, of each client and
@@ -101,6 +102,8 @@ def table(
     others_given = {"group": group, "tokenizer": tokenizer}
     check_windows(window, horizon, stride, time, [name for name, value in others_given.items() if value is not None])
     _check_task(task)
+    if not isinstance(standardize, bool):
+        raise ConfigError(f"standardize = {standardize!r}: must be true or false")
     _check_fit(fit, client, standardize or missing is not None)
     columns_of = {"label": label, "client": client, "group": group, "time": time}
     _check_texts(columns_of | {"test": test, "validation": validation, "tokenizer": tokenizer})

@@ -93,15 +93,13 @@ def check_windows(window: int | None, horizon: int, stride: int, time: str | Non
         raise ConfigError(f"window = {window}: does not work with {given[0]}; remove one of them")
 
 
-def check_labels(horizon: int, label: str, class_names: Sequence[str], features: Sequence[str]) -> None:
-    """Raise ConfigError for a horizon that does not fit the labels. features: names of the columns of inputs."""
+def check_labels(horizon: int, label: str, class_names: Sequence[str]) -> None:
+    """Raise ConfigError for a horizon that does not fit the labels."""
     if class_names and horizon > 1:
         raise ConfigError(
             f"horizon = {horizon}: {label!r} holds classes, of which one is predicted; set horizon to 1, or to 0 for "
             "the class of a window's last row"
         )
-    if not horizon and label in features:
-        raise ConfigError(f"horizon = 0: {label!r} would be predicted from itself; leave it out of features")
 
 
 def check_times(series: IntArray, times: FloatArray, time: str, fail: Callable[[int, str], ConfigError]) -> None:

@@ -27,9 +27,9 @@ class Trace:
     file: Annotated[
         str | None,
         Doc(
-            "CSV with a header and the columns client (a number or a name), begin_s, end_s, and optionally period_s, "
-            "the client's own period; with a period, an interval may last over its end (22 h to 6 h); with `sample` "
-            "the names are arbitrary"
+            "CSV with a header and the columns client (a name, or a number from 0 unless all are names), begin_s, "
+            "end_s, and optionally period_s, the client's own period; with a period, an interval may last over its end "
+            "(22 h to 6 h); with `sample` the names are arbitrary"
         ),
     ] = None
     intervals: Annotated[
@@ -86,7 +86,8 @@ class Trace:
             followed = [known_names[i] for i in drawn.tolist()]
         else:
             followed = [str(client) for client in range(n_clients)]
-            if not recorded.keys() <= set(followed) and not recorded.keys().isdisjoint(names):
+            are_names = self.file is not None and recorded.keys() <= set(names)
+            if are_names or (not recorded.keys() <= set(followed) and not recorded.keys().isdisjoint(names)):
                 followed = list(names)
             if strange := sorted(recorded.keys() - set(followed), key=natural):
                 fleet_names = f"0 to {n_clients - 1}" if followed[0] == "0" else listed(followed)
@@ -126,7 +127,7 @@ def _csv_rows(file: str) -> Iterator[TraceRow]:
     where = f"fleet.availability: {file}"
     empty = True
     try:
-        with Path(file).expanduser().open(encoding="utf-8", newline="") as lines:
+        with Path(file).expanduser().open(encoding="utf-8-sig", newline="") as lines:
             reader = csv.DictReader(lines)
             if missing := {"client", "begin_s", "end_s"} - set(reader.fieldnames or ()):
                 raise ConfigError(f"{where} has no column {min(missing)!r}; a trace has client, begin_s and end_s")

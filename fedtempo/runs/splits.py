@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,6 +12,7 @@ from fedtempo.data.client_tests import HeldOut, hold_out, owned_tests
 from fedtempo.data.dataset import Dataset, IntArray
 from fedtempo.data.partitions import ByOwner, Partition
 from fedtempo.data.selection import Selection
+from fedtempo.data.settings import DataSettings
 from fedtempo.data.test_clients import chosen_clients
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed
@@ -60,6 +61,7 @@ def split_examples(
         unused = len(dataset.test_y) - len(tests.test)
         about = f"tested on {len(tests):,} examples of clients that do not take part ({len(chosen)}): {who}{left_out}"
         about += f"; {unused:,} other test examples of the data not used" if unused else ""
+        about += _fitted_on_all(data)
     validation = None if dataset.validation_y is None else Selection(validation=np.arange(len(dataset.validation_y)))
     if data.validation_share is not None:
         if validation is not None:
@@ -123,6 +125,19 @@ def _examples_of(dataset: Dataset, partition: Partition, owned: Sequence[IntArra
         return Selection(train=train)
     owners = {int(dataset.train_owners[owned[i][0]]) for i in chosen}
     return Selection(train=train, test=np.flatnonzero(np.isin(dataset.test_owners, list(owners))))
+
+
+def _fitted_on_all(data: DataSettings) -> str:
+    """Return a remark if features of a table are scaled or filled by statistics over all of its training rows.
+
+    The table is read before it is known who is tested on.
+    """
+    missing = data.options.get("missing")
+    ways = missing.values() if isinstance(missing, Mapping) else [missing]
+    is_fitted = data.options.get("standardize") or any(way in ("median", "category") for way in ways)
+    if not data.source.startswith("table:") or not is_fitted or data.options.get("fit") == "client":
+        return ""
+    return "; features are scaled and filled by statistics that include theirs (data.options.fit = 'client' does not)"
 
 
 def _without(

@@ -235,6 +235,12 @@ def test_compare_rejects_incomparable_runs(
     assert not (tmp_path / "out").exists()
 
 
+def test_an_assignment_can_define_a_whole_competitor(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = "compare.other={strategy={name='fedavg'},training={lr=0.2}}"
+    assert fedtempo("plan", config, "--strategies", "fedavg,other", "--set", table) == 0
+    assert "other" in capsys.readouterr().out
+
+
 def test_plan_predicts_without_training(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fedtempo("plan", config, "--strategies", "fedhusky,hybrid,fedavg") == 0
     printed = capsys.readouterr().out

@@ -96,3 +96,16 @@ def test_clients_that_are_not_numbered_from_0_keep_their_numbers_as_names(tmp_pa
     assert load(stored(tmp_path, **examples(), train_owners=np.arange(40) % 10)).owner_names == ()
     with pytest.raises(ConfigError, match=r"train_owners is float64 .*; must be integers or text"):
         load(stored(tmp_path, **examples(), train_owners=np.zeros(40)))
+
+
+def test_owners_of_any_numbers_keep_their_names(tmp_path: Path) -> None:
+    owners = np.array([-3, 10_000_007, 12])[np.arange(40) % 3]
+    whole = {**examples(), "test_x": examples(4)["train_x"], "test_y": np.arange(4) % 2}
+    data = load(stored(tmp_path, **whole, train_owners=owners, test_owners=np.array([12, 5, 10_000_007, -3])))
+    assert data.owner_names == ("-3", "12", "10000007")
+    assert data.train_owners is not None
+    assert data.train_owners[:3].tolist() == [0, 2, 1]
+    assert data.test_owners is not None
+    assert data.test_owners.tolist() == [1, -1, 2, 0]
+    with pytest.raises(ConfigError, match="client '10000007': all rows have the same time"):
+        load(stored(tmp_path, **examples(), train_owners=owners, train_times=np.where(owners > 12, 0, np.arange(40))))

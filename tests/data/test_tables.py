@@ -36,7 +36,10 @@ def test_columns_are_recognised_and_described(tmp_path: Path) -> None:
     assert data.owner_names == ("x", "y", "z")
     assert data.train_x.shape == (32, 3)  # age, and one column per sex
     assert set(data.train_x[:, 1:].ravel()) == {0.0, 1.0}
-    assert data.about == "classes of 'label': no, yes, from 2 features, 3 clients by 'ward': x, y, z"
+    assert (
+        data.about
+        == "classes of 'label': no, yes, from 2 features, 3 clients by 'ward': x, y, z; texts as categories: 2 of 'sex'"
+    )
     ages = np.concatenate([data.train_x[:, 0], data.test_x[:, 0]])
     assert sorted(ages.tolist()) == [20.0 + i for i in range(40)]
     assert data.sha256 == load(written(tmp_path, people()), client="ward").sha256
@@ -366,3 +369,39 @@ def test_secret_labels_of_a_file_are_named(secret: str, tmp_path: Path) -> None:
             load(source, validation="held.csv", task=task)
     signs = written(tmp_path, [f"{i},{1 - 2 * (i % 2)}" for i in range(20)], "age,label")
     assert load(signs, test="held.csv", task="classes").test_y.tolist() == [0] * 5
+
+
+def test_row_numbers_that_pandas_writes_are_no_features(tmp_path: Path) -> None:
+    for name in ("", "Unnamed: 0", "index"):
+        rows = [f"{i},{row}" for i, row in enumerate(people())]
+        data = load(written(tmp_path, rows, f"{name},{HEADER}"))
+        assert data.about.startswith(f"classes of 'label': no, yes, from 3 features without the identifiers {name!r}")
+        assert np.unique(data.train_x[:, 0]).min() == 20
+        few = [f"{i % 4},{row}" for i, row in enumerate(people())]
+        assert "identifiers" not in load(written(tmp_path, few, f"{name},{HEADER}")).about
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"features": ["age", "label"]}, "features: 'label' would be predicted from itself; leave it out"),
+        ({"features": ["age", "sex"], "drop": ["sex"]}, "features, drop: both name 'sex'; remove it from one of them"),
+        ({"standardize": "false"}, "standardize = 'false': must be true or false"),
+    ],
+)
+def test_options_that_mislead_are_rejected(tmp_path: Path, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        load(written(tmp_path, people()), **options)
+
+
+def test_names_of_columns_are_on_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\(choose from age in years, label, sex, ward\)$"):
+        load(written(tmp_path, people(), '"age\nin years",sex,ward,label'), label="ages")
+    table = pa.table({"age\r\nin years": list(range(40)), "label": ["yes", "no"] * 20})
+    parquet.write_table(table, tmp_path / "people.parquet")
+    assert load(f"table:{tmp_path / 'people.parquet'}", features=["age in years"]).train_x.shape == (32, 1)
+
+
+def test_lines_above_the_header_are_named_as_such(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="if lines stand above the header, remove them"):
+        load(written(tmp_path, [HEADER, *people()], "Report of 2024"))

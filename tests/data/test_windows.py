@@ -139,7 +139,7 @@ def test_dates_order_rows_and_gaps_are_said(tmp_path: Path) -> None:
             {"window": 2, "horizon": 2, "label": "open", "task": "classes"},
             r"horizon = 2: 'open' holds classes, of which",
         ),
-        ({"window": 2, "horizon": 0, "features": ["load"]}, r"horizon = 0: 'load' would be predicted from itself"),
+        ({"window": 2, "horizon": 0, "features": ["load"]}, r"features: 'load' would be predicted from itself"),
         ({"window": 8}, r"window = 8, horizon = 1: no client has 9 training rows; use a shorter window"),
         ({"window": 4, "horizon": 1, "test_share": 0.1}, r"no client has 5 test rows"),
         ({"window": 2, "tokenizer": "x"}, r"window = 2: does not work with tokenizer"),

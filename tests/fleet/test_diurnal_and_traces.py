@@ -137,6 +137,16 @@ def test_an_interval_may_last_over_the_end_of_the_period(tmp_path: Path) -> None
     assert there.available_until(1, 23 * hour) == 24 * hour
 
 
+def test_names_that_are_numbers_are_names_in_a_file(tmp_path: Path) -> None:
+    kind = Trace(file=trace(tmp_path, "\ufeffclient,begin_s,end_s\n1,10,20\n2,20,30\n"))
+    named = kind.for_clients(["1", "2", "3"]).build(3, rng())
+    assert [named.next_available(client, 0.0) for client in range(3)] == [10.0, 20.0, math.inf]
+    numbered = kind.for_clients(["0", "1", "2"]).build(3, rng())
+    assert [numbered.next_available(client, 0.0) for client in range(3)] == [math.inf, 10.0, 20.0]
+    inline = Trace(intervals=((1, 10.0, 20.0),)).for_clients(["1", "2", "3"]).build(3, rng())
+    assert [inline.next_available(client, 0.0) for client in range(3)] == [math.inf, 10.0, math.inf]
+
+
 def test_a_run_follows_its_trace() -> None:
     seen = []
 

@@ -111,6 +111,17 @@ def test_clients_that_are_tested_on_do_not_train(tmp_path: Path) -> None:
         build_world(config({**data, "test_examples": 21}, SPEEDS))
 
 
+def test_statistics_that_include_clients_that_are_tested_on_are_said(tmp_path: Path) -> None:
+    for options, is_said in (
+        ({"standardize": True}, True),
+        ({"missing": {"row": "median"}}, True),
+        ({"missing": "drop"}, False),
+        ({"standardize": True, "fit": "client"}, False),
+    ):
+        data = {**with_options(visits(tmp_path), **options), "test_clients": ["2"]}
+        assert ("statistics that include theirs" in build_world(config(data)).dataset.about) == is_said
+
+
 def test_dealt_clients_are_called_by_number_if_some_are_tested_on() -> None:
     data = {"source": "digits", "clients": 6, "test_clients": {"folds": 3, "fold": 1}}
     world = build_world(config(data, {str(i): i + 1.0 for i in range(6)}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,8 @@ FloatArray = npt.NDArray[np.float64]
 
 DAY_S = 86_400.0
 _LIKE_A_DATE = re.compile(r"(\d{4}|\d{1,2})([./-])\d{1,2}\2(\d{4}|\d{1,2})([ T]\d{1,2}:\d{2}(:\d{2})?)?", re.ASCII)
+_DATES_PER_TEXT = 10
+"""Texts among dates are errors if at most one in this many distinct values is one."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -40,13 +43,14 @@ def format_of(values: Sequence[str], named: str | None) -> str | None:
 
     named: the option `dates`. Raises UnclearDateError for dates that can be read in several ways.
     """
+    like = [value for value in values if _LIKE_A_DATE.fullmatch(value)]
+    forms = ([named] if named else []) if named is not None else _forms(like[0]) if like else []
+    fit = [form for form in forms if all(parsed(value, form) is not None for value in values)]
+    if not (values and fit):
+        _check_odd(values, forms)
+        return None
     if named is not None:
-        return named if named and values and all(parsed(value, named) is not None for value in values) else None
-    if not values or not all(map(_LIKE_A_DATE.fullmatch, values)):
-        return None
-    fit = [form for form in _forms(values[0]) if all(parsed(value, form) is not None for value in values)]
-    if not fit:
-        return None
+        return named
     short = "%y" in fit[0]
     other = next((form for form in fit[1:] if any(parsed(v, form) != parsed(v, fit[0]) for v in values)), None)
     if other is None and not short:
@@ -54,6 +58,19 @@ def format_of(values: Sequence[str], named: str | None) -> str | None:
     years = " (69 to 99 are then 1969 to 1999)" if short else ""
     ways = repr(fit[0]) if other is None else f"{fit[0]!r} or {other!r}"
     raise UnclearDateError(f"holds dates such as {values[0]!r}; set data.options.dates = {ways}{years}")
+
+
+def _check_odd(values: Sequence[str], forms: Sequence[str]) -> None:
+    """Raise UnclearDateError if nearly all values are dates in one of the formats, but not all."""
+    most = len(values) // _DATES_PER_TEXT
+    for form in forms:
+        odd = list(islice((value for value in values if parsed(value, form) is None), most + 1))
+        if 0 < len(odd) <= most:
+            date = next(value for value in values if value not in odd)
+            raise UnclearDateError(
+                f"holds dates such as {date!r}, and {odd[0]!r}; if this stands for a missing value, add it to "
+                "data.options.missing_values; if the dates are text, set data.options.dates = ''"
+            )
 
 
 def days(values: Iterable[str], form: str) -> FloatArray:

@@ -207,7 +207,7 @@ def read_features(tables: Sequence[TableFile], names: Sequence[str], missing: Mi
     them, and of values that are neither numbers, text nor dates.
     """
     columns, said, warnings = [], [], []
-    filled = {}
+    filled, categories = {}, []
     for name in names:
         if not tables[0].has_no_nulls(name):
             must_have_values(tables[0], name)
@@ -219,11 +219,14 @@ def read_features(tables: Sequence[TableFile], names: Sequence[str], missing: Mi
         if isinstance(held, Texts):
             _check_kinds(tables[0], held)
             warnings += _unknown(tables, held)
+            categories.append(f"{len(held.kinds)} of {name!r}")
         elif held.note:
             said.append(held.note)
         if missing.of(name) in ("median", "category") and (n := sum(int(t.missing(name).sum()) for t in tables)):
             filled[name] = n
         columns.append(held)
+    if categories:
+        said.append(f"texts as categories: {listed(categories)}")
     if filled:
         said.append(
             f"missing values filled: {listed(f'{n:,} of {name!r} ({missing.of(name)})' for name, n in filled.items())}"

@@ -52,6 +52,7 @@ def _parquet(file: Path, named: Dialect) -> TableFile:
     if announced > _LARGEST_BYTES:
         raise ConfigError(f"{file}: unpacks to {announced:,} bytes, more than {_LARGEST_BYTES:,}; split it")
     columns = parquet.read_table(file)
+    columns = columns.rename_columns([" ".join(name.splitlines()) for name in columns.column_names])
     for i, kind in enumerate(columns.schema.types):
         if str(kind) == "string_view":  # which few functions of pyarrow take
             columns = columns.set_column(i, columns.field(i).name, columns.column(i).cast("large_string"))
@@ -94,11 +95,11 @@ def _text(file: Path, named: Dialect, size: int) -> TableFile:
             columns = csv.read_csv(file, reading, parsing, converting())
     except ArrowInvalid as error:
         ways = f"encoding {dialect.encoding}, separator {dialect.separator!r}, quote {dialect.quote!r}"
-        raise ConfigError(
-            f"{file}: cannot be read: {' '.join(str(error).split())} ({ways}; data.options can set them)"
-        ) from error
+        text = " ".join(str(error).split())
+        above = "; if lines stand above the header, remove them" if "Expected 1 columns" in text else ""
+        raise ConfigError(f"{file}: cannot be read: {text} ({ways}; data.options can set them){above}") from error
     spelled = columns.column_names
-    trimmed = [name.strip() for name in spelled]
+    trimmed = [_on_one_line(name) for name in spelled]
 
     def raw(row: int, name: str) -> str:
         column = spelled[trimmed.index(name)]
@@ -110,6 +111,11 @@ def _text(file: Path, named: Dialect, size: int) -> TableFile:
         return ""
 
     return TableFile(file, columns.rename_columns(trimmed), named, dialect, found, 2 if names is None else 1, raw)
+
+
+def _on_one_line(name: str) -> str:
+    """Return a column's name without spaces around it, and with a space for each line break."""
+    return " ".join(name.strip().splitlines())
 
 
 def _types(batch: Any) -> dict[str, Any]:

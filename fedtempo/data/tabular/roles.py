@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedtempo.data.labels import LABELS, is_identifier
-from fedtempo.data.leaks import is_named_as_id
+from fedtempo.data.leaks import is_named_as_id, is_named_as_row
 from fedtempo.data.tabular.dialect import names_in
 from fedtempo.data.tabular.file import TableFile
 from fedtempo.errors import ConfigError
@@ -93,6 +93,7 @@ def _features_of(
     dropped, identifiers = names_in("drop", drop), []
     if features is not None:
         names = list(names_in("features", features))
+        _check_named(names, label, dropped, past)
     else:
         excluded = {label, *aside, *dropped}
         names = [name for name in rows.names if name not in excluded]
@@ -109,8 +110,16 @@ def _features_of(
     return names, identifiers
 
 
+def _check_named(features: Sequence[str], label: str, dropped: Sequence[str], past: Sequence[str]) -> None:
+    """Raise ConfigError for features that are the label, unless they are its past values, and for dropped ones."""
+    if label in features and label not in past:
+        raise ConfigError(f"features: {label!r} would be predicted from itself; leave it out")
+    if both_ways := [name for name in features if name in dropped]:
+        raise ConfigError(f"features, drop: both name {both_ways[0]!r}; remove it from one of them")
+
+
 def _is_identifier(rows: TableFile, name: str) -> bool:
     """Return whether name and values of a column mark it as an identifier of rows."""
-    if not is_named_as_id(name) or rows.kind(name) not in ("text", "whole"):
+    if not (is_named_as_id(name) or is_named_as_row(name)) or rows.kind(name) not in ("text", "whole"):
         return False
     return is_identifier(np.arange(rows.distinct(name)), len(rows))

@@ -41,7 +41,7 @@ def read_rows(tables: TableSet, roles: Roles, labels: TableLabels, form: str | N
     """Return what the tables say about their rows. Raises ConfigError for a missing value. form: format of dates."""
     windows = None
     if shape is not None:
-        check_labels(shape.horizon, roles.label, labels.class_names, roles.features)
+        check_labels(shape.horizon, roles.label, labels.class_names)
         windows = windows_of(tables.all, roles.client, str(roles.time), form, shape)
     owners = owners_of(tables, roles.client)
     groups = None if roles.group is None else numbered(tables.training, roles.group)[0]

@@ -220,6 +220,7 @@ def test_dates_are_days(
     ("dates", "says"),
     [
         (["01/02/2000", "03/04/2000"], r"'when' holds dates such as '01/02/2000'; set .*dates = '%d/%m/%Y' or '%m/%d"),
+        ([f"2024-02-{day:02}" for day in range(10, 20)] + ["2024-02-30"], r"'2024-02-10', and '2024-02-30'; if this "),
         (["31.12.99", "01.01.00"], r"'when' holds dates such as '31\.12\.99'; set data\.options\.dates = '%d\.%m\.%y'"),
     ],
 )
@@ -227,7 +228,11 @@ def test_dates_that_may_be_several_are_asked_for(tmp_path: Path, dates: list[str
     rows = source(tmp_path, date_rows(*dates), None)
     with pytest.raises(ConfigError, match=says):
         load(rows)
-    assert load(rows, dates="").train_x.shape[1] == 2
+    assert load(rows, dates="").train_x.shape[1] == len(dates)
+
+
+def test_a_format_of_dates_may_be_that_of_no_column(tmp_path: Path) -> None:
+    assert load(source(tmp_path, "age,label\n" + "1,p\n2,q\n" * 4, None), dates="%d.%m.%Y").train_x.shape[1] == 1
 
 
 @pytest.mark.parametrize("option", ["day", 5, "%Q"])
