@@ -22,6 +22,7 @@ from fedtempo.data.noise import must_not_share, with_noise
 from fedtempo.data.partitions import PARTITIONS, ByOwner, Iid, Partition
 from fedtempo.data.selection import Selection
 from fedtempo.data.sources import load
+from fedtempo.data.stamps import stamp
 from fedtempo.errors import ConfigError, UserCodeError
 from fedtempo.federation import Client
 from fedtempo.fleet.fleet import Fleet
@@ -96,8 +97,11 @@ class World:
 
 
 @lru_cache(maxsize=4)
-def _loaded(source: str, options: str, transform: str | None) -> Dataset:
-    """Load a data set once; options are TOML, because tables and lists cannot be cache keys."""
+def _loaded(source: str, options: str, transform: str | None, _stamp: str) -> Dataset:
+    """Load a data set once, and again if its files have changed (`fedtempo.data.stamps.stamp`).
+
+    options: as TOML, because tables and lists cannot be cache keys.
+    """
     try:
         dataset = load(source, **tomllib.loads(options))
     except UserCodeError:
@@ -133,7 +137,8 @@ def _naming_source(source: str, message: str) -> str:
 
 def load_data(config: Config) -> Dataset:
     """Return the data set that a configuration names. Raises ConfigError if it is missing."""
-    return _loaded(config.data.source, tomli_w.dumps(config.data.options), config.data.transform)
+    data = config.data
+    return _loaded(data.source, tomli_w.dumps(data.options), data.transform, stamp(data.source, data.options))
 
 
 def dealt_by(config: Config, dataset: Dataset) -> tuple[Partition, int]:
