@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from tests.data.tabular.test_any_table import ANY, COLUMN, OPTIONS, arrow_tables, check, files
+from tests.data.tabular.test_any_table import ANY, COLUMN, arrow_tables, check, files, options_of_tables
 
 FEWER = settings(ANY, max_examples=60)
 SPLITS = st.fixed_dictionaries(
@@ -30,7 +30,7 @@ SPLITS = st.fixed_dictionaries(
 @st.composite
 def options(draw: st.DrawFn) -> dict[str, Any]:
     """Return some options of tables, and some of splits."""
-    return {**draw(OPTIONS), **draw(SPLITS)}
+    return {**draw(options_of_tables()), **draw(SPLITS)}
 
 
 @FEWER
