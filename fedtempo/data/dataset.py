@@ -244,7 +244,7 @@ def from_arrays(
     """
     try:
         test, validation = chosen_splits(Split(test_x, test_y, test_owners), validation, test_split)
-        must_be_labelled(train_y, test.y, has_validation=validation is not None)
+        must_be_labelled(train_y, test.y, None if validation is None else "validation")
         n_test, test_x, test_y = len(np.asarray(test.y)), _several(test.x, test.y), test.y
         if validation is not None:
             test_x = joined(test_x, _several(validation.x, validation.y), "x")

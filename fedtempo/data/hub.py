@@ -20,7 +20,7 @@ from fedtempo.data.splitting import BoolArray, both, check_share
 from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
 from fedtempo.data.tokenizing import tokenized
 from fedtempo.data.validation import NAMES as VALIDATION_NAMES
-from fedtempo.data.validation import Split
+from fedtempo.data.validation import Split, must_be_labelled
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed, natural
 
@@ -97,12 +97,9 @@ def from_hub(
     channels: int | None = None,
 ) -> Dataset:
     """Do as `load_hub`. known_as: name of the data set in results. test_share: None requires a split test."""
-    splits = by_purpose(
-        name,
-        hub_splits(name, subset, needed=("train", "test") if test_share is None else ("train",)),
-        test_split,
-        validation_split,
-    )
+    everything = hub_splits(name, subset, needed=("train", "test") if test_share is None else ("train",))
+    splits = by_purpose(name, everything, test_split, validation_split)
+    unused = [split for split, rows in everything.items() if not any(rows is used for used in splits.values())]
     features: Mapping[str, Any] = splits["train"].features
     aside = [column for column in (client, group, time) if column is not None]
     need_columns(name, features, [*(column for column in (feature, label) if column is not None), *aside])
@@ -117,6 +114,8 @@ def from_hub(
         split: {column: list(rows[column]) for column in used if column in rows.features}
         for split, rows in splits.items()
     }
+    validation = next((split for split, rows in everything.items() if rows is splits.get("validation")), None)
+    _must_be_complete(name, parts, label, validation)
     for option, column in (("group", group), ("time", time)):
         if column is not None and "test" in parts:
             raise ConfigError(
@@ -173,6 +172,8 @@ def from_hub(
     whose = f", {len(names)} clients by {client!r}: {listed(names)}" if client else ""
     together = "" if group is None else f", rows of one {group!r} kept together"
     together += "" if time is None else f", the latest rows by {time!r} held out"
+    together += f"; splits not used: {listed(map(str, unused))}" if unused else ""
+    is_class = _kind(features[label]) == "ClassLabel" and task in (None, "classes")
     return from_arrays(
         known_as,
         x["train"],
@@ -187,6 +188,7 @@ def from_hub(
         task=task,
         inputs=inputs,
         owner_names=tuple(names),
+        class_names=tuple(getattr(features[label], "names", None) or ()) if is_class else (),
         about=f"{kind} of {feature!r}{form}, {_kind(features[label])} of {label!r}{whose}{together}",
         warnings=() if warning is None else (warning,),
         validation=Split(x["validation"], y["validation"]) if "validation" in parts else None,
@@ -217,6 +219,32 @@ def by_purpose(
         for purpose, split in chosen.items()
         if split is not None and (purpose == "train" or split != "train")
     }
+
+
+def _must_be_complete(
+    name: str, parts: Mapping[str, Mapping[str, Sequence[Any]]], label: str | None, validation: str | None
+) -> None:
+    """Raise ConfigError if an example lacks a value in a column that is used, or if all test labels are missing.
+
+    validation: name of the validation split, None without one.
+    """
+    for split, columns in parts.items():
+        for column, values in columns.items():
+            missing = [row for row, value in enumerate(values) if value is None]
+            if not missing:
+                continue
+            way_out = "remove such examples from the data, for example with Dataset.filter"
+            if split == "test" and column == label and len(missing) == len(values):
+                way_out = f"set data.options.test_split = {validation or 'train'!r}"
+            raise ConfigError(
+                f"hf:{name}: {len(missing):,} of {len(values):,} {split} examples have no {column!r}, such as example "
+                f"{missing[0]}; {way_out}"
+            )
+    if label is not None and "test" in parts:
+        try:
+            must_be_labelled(parts["train"][label], parts["test"][label], validation)
+        except ValueError as error:
+            raise ConfigError(f"hf:{name}: {error}") from None
 
 
 def _bad_time(name: str, column: str, row: int, what: str) -> ConfigError:
