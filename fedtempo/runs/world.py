@@ -425,6 +425,8 @@ def check_inputs(network: Network, dataset: Dataset) -> None:
             f"model.network = {name!r}: needs {needs}, and {dataset.name} has {dataset.task}; take {hint}, or a module "
             "of your own"
         )
+    if isinstance(network, CharLstm) and dataset.train_x.dtype == np.int64:
+        _check_characters(dataset)
     if name is None or (symbols := dataset.train_x.dtype == np.int64) == isinstance(network, CharLstm):
         return
     have, needs = ("symbols", "numbers") if symbols else ("numbers", "symbols")
@@ -432,6 +434,16 @@ def check_inputs(network: Network, dataset: Dataset) -> None:
         f"model.network = {name!r}: needs inputs that are {needs}, and those of {dataset.name} are {have}; set "
         f"data.options.inputs = {needs!r} if they are {needs}, or take another network"
     )
+
+
+def _check_characters(dataset: Dataset) -> None:
+    """Raise ConfigError unless each symbol is also an output, as char-lstm needs it."""
+    largest = max(int(x.max()) for x in (dataset.train_x, dataset.test_x))
+    if largest >= dataset.n_classes:
+        raise ConfigError(
+            f"model.network = 'char-lstm': predicts the next of the symbols that it reads, and {dataset.name} has "
+            f"{dataset.n_classes} classes for symbols up to {largest}; take a network of your own"
+        )
 
 
 def _check_tokens(network: Transformer, dataset: Dataset) -> None:
