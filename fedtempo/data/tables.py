@@ -195,9 +195,10 @@ def table(
         by_client = _owners_of_all(known, tables) if fit == "client" else None
         train_x, other_x = x.filled(~is_train, standardize, by_client, len(owner_names))
     n_other = len(other_x) - int(is_held.sum())
-    trained = Examples(train_x, y[is_train], np.flatnonzero(is_train))
-    tested = Examples(other_x[:n_other], y[is_test], np.flatnonzero(is_test))
-    validated = Examples(other_x[n_other:], y[is_held], np.flatnonzero(is_held))
+    train_rows, test_rows, held_rows = map(np.flatnonzero, (is_train, is_test, is_held))
+    trained = Examples(train_x, y[is_train], train_rows, train_rows)
+    tested = Examples(other_x[:n_other], y[is_test], test_rows, test_rows)
+    validated = Examples(other_x[n_other:], y[is_held], held_rows, held_rows)
     warnings: list[str | None] = []
     scaled = ""
     if windows is not None:
@@ -250,6 +251,7 @@ def table(
         validation=Split(validated.x, validated.y) if validation is not None else None,
         train_groups=None if groups is None else groups[trained.rows],
         train_times=None if times is None else times[trained.rows],
+        train_starts=None if times is None or horizon < 2 else times[trained.first],
         train_missing=lacking[trained.rows],
     )
 
