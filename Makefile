@@ -56,7 +56,7 @@ test-ray: .venv-ray/.ready
 
 # Tests of data sets that need the libraries datasets or h5py, and that `make test` skips without them.
 test-data: .venv-data/.ready
-	.venv-data/bin/python -m pytest -rs tests/data/test_hub_library.py tests/data/test_sources.py tests/data/formats
+	.venv-data/bin/python -m pytest -rs tests/data/test_hub_library.py tests/data/test_sources.py tests/data/formats "tests/docs/test_blocks.py::test_blocks_run[docs/own-data.md]"
 
 test-transformers: .venv-transformers/.ready
 	.venv-transformers/bin/python -m pytest -rs -m transformers tests
@@ -124,4 +124,4 @@ $(READY): requirements.lock pyproject.toml
 	@echo "The environment $(@D) is ready."
 
 clean:
-	rm -rf $(VENV) .venv-flower .venv-ray .venv-transformers .venv-tune .venv-docs site dist benchmarks/peers/*/.venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-flower .venv-ray .venv-data .venv-transformers .venv-tune .venv-docs site dist benchmarks/peers/*/.venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -19,6 +19,9 @@ from fedtempo.data.cache_dir import cache_folder
 
 Arrays = dict[str, npt.NDArray[Any]]
 
+_DIGESTS = "sha256.json"
+"""File beside cached arrays: the hash of each one's file."""
+
 
 def remembered(name: str, make: Callable[[], Any]) -> Any:
     """Return `make()` (JSON values), or its cached result; `name` must include everything that the result depends on.
@@ -45,16 +48,19 @@ def remembered_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
     folder = _path(name)
     if folder is None:
         return make()
-    with contextlib.suppress(OSError, ValueError, EOFError):
-        files = sorted(folder.glob("*.npy"))
-        if files:
-            return {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in files}
+    with contextlib.suppress(OSError, ValueError, EOFError, RecursionError):
+        digests = json.loads((folder / _DIGESTS).read_text(encoding="utf-8"))
+        files = {file.stem: file for file in sorted(folder.glob("*.npy"))}
+        if {stem: _digest(file).hexdigest() for stem, file in files.items()} == digests:
+            return {stem: np.load(file, mmap_mode="r", allow_pickle=False) for stem, file in files.items()}
     value = make()
     with contextlib.suppress(OSError):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}.") as partial:
             for key, array in value.items():
                 np.save(Path(partial, key), array, allow_pickle=False)
+            digests = {key: _digest(Path(partial, f"{key}.npy")).hexdigest() for key in value}
+            Path(partial, _DIGESTS).write_text(json.dumps(digests), encoding="utf-8")
             shutil.rmtree(folder, ignore_errors=True)
             os.replace(partial, folder)
     return value
@@ -67,9 +73,13 @@ def content_key(kind: str, files: Iterable[Path], *options: object) -> str:
     """
     digest = hashlib.sha256(repr(options).encode())
     for file in files:
-        with file.open("rb") as content:
-            digest.update(hashlib.file_digest(content, "sha256").digest())
+        digest.update(_digest(file).digest())
     return f"{kind}-{digest.hexdigest()[:32]}"
+
+
+def _digest(file: Path) -> hashlib._Hash:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256")
 
 
 def _path(name: str) -> Path | None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, from_arrays
+from fedtempo.data.held_out import untrained_classes
 from fedtempo.data.labels import must_be_trained
 from fedtempo.data.splitting import both, spread
 from fedtempo.data.validation import NAMES as VALIDATION_NAMES
@@ -106,6 +107,7 @@ def class_dataset(
                 raise ConfigError(f"{root}: {split}: {error}") from None
     x, about = examples([one.file for one in files])
     parts = {split: Split(x[part], y[part], owners[part] if clients else None) for split, part in rows.items()}
+    untrained = untrained_classes(y[train], y[rows["test"]], kinds)
     by_client = f", {whose.format(n=len(clients))}: {listed(clients)}" if clients else ""
     return from_arrays(
         known_as,
@@ -121,4 +123,5 @@ def class_dataset(
         owner_names=tuple(clients),
         class_names=tuple(kinds),
         about=f"{about}, classes by folder: {', '.join(kinds)}{by_client}",
+        warnings=() if untrained is None else (untrained,),
     )

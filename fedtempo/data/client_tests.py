@@ -33,12 +33,14 @@ def hold_out(
     *,
     groups: IntArray | None = None,
     times: FloatArray | None = None,
+    starts: FloatArray | None = None,
     where: str = "data.client_test_share",
 ) -> HeldOut:
     """Hold out a share of each client's examples (`held_out`).
 
     groups, times: of the training examples, (n,), if known. With groups, a client holds out a share of its groups, each
-    whole; with times, its latest examples (`last_share`).
+    whole; with times, its latest examples (`last_share`). starts: when what each example predicts begins; a client does
+    not train on examples whose time is not before all that its test set predicts.
 
     A client with a single example, group or time has no test set. Nobody trains on an example, or on a group, that is
     in any client's test set, so where clients share these more than the share is left out. rng: returns the generator
@@ -61,8 +63,16 @@ def hold_out(
     if groups is not None:
         is_test |= np.isin(groups, groups[is_test])
     training = [rows[~is_test[rows]] for rows in owned]
+    if times is not None and starts is not None:
+        limits = [starts[test].min(initial=np.inf) for test in tests]
+        training = [rows[times[rows] < limit] for rows, limit in zip(training, limits)]
     where = f"{where} = {share:g}"
     what, few = ("examples", "example") if groups is None else ("groups", "group")
+    if starts is not None and (empty := [client for client, rows in enumerate(training) if not len(rows)]):
+        raise ConfigError(
+            f"{where}: client {empty[0]} has no example left ({len(empty)} clients) that predicts only rows before "
+            "those of its test set; use a smaller share, or a shorter horizon"
+        )
     if empty := [client for client, rows in enumerate(training) if not len(rows)]:
         raise ConfigError(
             f"{where}: nothing is left for client {empty[0]} to train on ({len(empty)} clients), because all its "

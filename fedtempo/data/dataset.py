@@ -43,8 +43,9 @@ class Dataset:
 
     validation_x, validation_y: validation examples, like the test examples, if the data have any. train_groups: the
     group of each training example, such as its patient, int64 (n,); no split separates a group. train_times: the time
-    of each training example, float64 (n,); splits take the latest examples of each client. train_missing: the number of
-    values that each training example lacked in its file, int64 (n,). All are None if unknown.
+    of each training example, float64 (n,); splits take the latest examples of each client. train_starts: the time at
+    which what it predicts begins, if that is earlier, float64 (n,). train_missing: the number of values that each
+    training example lacked in its file, int64 (n,). All are None if unknown.
 
     Raises ValueError for arrays that do not fit together.
     """
@@ -65,6 +66,7 @@ class Dataset:
     validation_y: npt.NDArray[Any] | None = None
     train_groups: IntArray | None = None
     train_times: FloatArray | None = None
+    train_starts: FloatArray | None = None
     train_missing: IntArray | None = None
 
     def __post_init__(self) -> None:
@@ -76,7 +78,7 @@ class Dataset:
             used = y[y != IGNORED] if y.ndim == 3 else y
             if y.dtype == np.int64 and (used.min() < 0 or used.max() >= self.n_classes):
                 raise ValueError(f"{split}_y holds {y.min()} to {y.max()}; must be classes 0 to {self.n_classes - 1}")
-        for name in ("train_owners", "train_groups", "train_times", "train_missing"):
+        for name in ("train_owners", "train_groups", "train_times", "train_starts", "train_missing"):
             if (values := getattr(self, name)) is not None and values.shape != self.train_y.shape[:1]:
                 raise ValueError(f"{name} has shape {values.shape}; must be {self.train_y.shape[:1]}")
         if self.test_owners is not None and self.test_owners.shape != self.test_y.shape[:1]:
@@ -244,7 +246,7 @@ def from_arrays(
     """
     try:
         test, validation = chosen_splits(Split(test_x, test_y, test_owners), validation, test_split)
-        must_be_labelled(train_y, test.y, has_validation=validation is not None)
+        must_be_labelled(train_y, test.y, None if validation is None else "validation")
         n_test, test_x, test_y = len(np.asarray(test.y)), _several(test.x, test.y), test.y
         if validation is not None:
             test_x = joined(test_x, _several(validation.x, validation.y), "x")

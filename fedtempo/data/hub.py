@@ -20,8 +20,9 @@ from fedtempo.data.pictures import check_form
 from fedtempo.data.splitting import BoolArray, both, check_share
 from fedtempo.data.texts import SYMBOLS, blocks, encoded
 from fedtempo.data.validation import NAMES as VALIDATION_NAMES
-from fedtempo.data.validation import Split
+from fedtempo.data.validation import Split, must_be_labelled
 from fedtempo.errors import ConfigError
+from fedtempo.parts.natural_order import listed
 
 
 def load_hub(
@@ -93,13 +94,16 @@ def from_hub(
 ) -> Dataset:
     """Do as `load_hub`. known_as: name of the data set in results. test_share: None requires a split test."""
     needed = ("train", "test") if test_share is None else ("train",)
-    splits = by_purpose(name, hub_splits(name, subset, needed=needed), test_split, validation_split)
+    everything = hub_splits(name, subset, needed=needed)
+    splits = by_purpose(name, everything, test_split, validation_split)
     types: Mapping[str, Any] = splits["train"].features
     columns = columns_of(name, splits, feature, label, client, group, time)
     parts = {
         split: {column: list(rows[column]) for column in columns.used if column in rows.features}
         for split, rows in splits.items()
     }
+    validation = next((split for split, rows in everything.items() if rows is splits.get("validation")), None)
+    _must_be_complete(name, parts, columns.label, validation)
     _check_options(known_as, columns, tokenizer, has_test="test" in parts)
     if columns.label is None:
         return _next_bytes(known_as, columns.feature, parts, length, test_share)
@@ -108,10 +112,20 @@ def from_hub(
     if "test" not in parts:
         test = _held_out(known_as, columns, examples["train"], related, test_share or 0.0)
         examples, related = _divided(examples, test, columns), related.of(~test)
-    unused = [column for column in types if column not in columns.used]
-    warning = _leak(splits, unused, types, test) if group is None and time is None else None
-    n_classes = getattr(types[columns.label], "num_classes", None)
-    return _dataset(known_as, columns, examples, related, n_classes, about, warning, task, inputs)
+    others = [column for column in types if column not in columns.used]
+    warning = _leak(splits, others, types, test) if group is None and time is None else None
+    return _dataset(
+        known_as,
+        columns,
+        examples,
+        related,
+        task=task,
+        inputs=inputs,
+        about=about,
+        unused=_unused(everything, splits),
+        warnings=() if warning is None else (warning,),
+        **_classes(types[columns.label], task),
+    )
 
 
 def by_purpose(
@@ -136,6 +150,45 @@ def by_purpose(
         for purpose, split in chosen.items()
         if split is not None and (purpose == "train" or split != "train")
     }
+
+
+def _unused(everything: Mapping[str, Any], used: Mapping[str, Any]) -> str:
+    """Return which splits are not used, in words. used: the splits by purpose."""
+    unused = [str(split) for split, rows in everything.items() if not any(rows is part for part in used.values())]
+    return f"; splits not used: {listed(unused)}" if unused else ""
+
+
+def _classes(label: Any, task: str | None) -> dict[str, Any]:
+    """Return number and names of the classes, for `from_arrays`. label: type of the column of labels."""
+    is_class = kind_of(label) == "ClassLabel" and task in (None, "classes")
+    names = tuple(getattr(label, "names", None) or ()) if is_class else ()
+    return {"n_classes": getattr(label, "num_classes", None), "class_names": names}
+
+
+def _must_be_complete(
+    name: str, parts: Mapping[str, Mapping[str, Sequence[Any]]], label: str | None, validation: str | None
+) -> None:
+    """Raise ConfigError if an example lacks a value in a column that is used, or if all test labels are missing.
+
+    validation: name of the validation split, None without one.
+    """
+    for split, columns in parts.items():
+        for column, values in columns.items():
+            missing = [row for row, value in enumerate(values) if value is None]
+            if not missing:
+                continue
+            way_out = "remove such examples from the data, for example with Dataset.filter"
+            if split == "test" and column == label and len(missing) == len(values):
+                way_out = f"set data.options.test_split = {validation or 'train'!r}"
+            raise ConfigError(
+                f"hf:{name}: {len(missing):,} of {len(values):,} {split} examples have no {column!r}, such as example "
+                f"{missing[0]}; {way_out}"
+            )
+    if label is not None and "test" in parts:
+        try:
+            must_be_labelled(parts["train"][label], parts["test"][label], validation)
+        except ValueError as error:
+            raise ConfigError(f"hf:{name}: {error}") from None
 
 
 def _check_options(known_as: str, columns: HubColumns, tokenizer: str | None, has_test: bool) -> None:
@@ -232,14 +285,19 @@ def _leak(
 
     test: mask of the test rows within the split train; empty if the data set has a split test.
     """
-    named = [column for column in columns if is_named_as_id(column) and kind_of(features[column]) == "Value"]
+    held = splits["train" if len(test) else "test"]
+    named = [
+        column
+        for column in columns
+        if is_named_as_id(column) and kind_of(features[column]) == "Value" and column in held.features
+    ]
 
     def learned(column: str) -> list[Any]:
         rows = list(splits["train"][column])
         return [value for value, is_test in zip(rows, test) if not is_test] if len(test) else rows
 
     def tested(column: str) -> list[Any]:
-        rows = list(splits["train" if len(test) else "test"][column])
+        rows = list(held[column])
         return [value for value, is_test in zip(rows, test) if is_test] if len(test) else rows
 
     leak = find_leak(named, (), learned, tested)
@@ -276,31 +334,28 @@ def _dataset(
     columns: HubColumns,
     examples: Mapping[str, Split],
     related: _Related,
-    n_classes: int | None,
     about: str,
-    warning: str | None,
-    task: str | None,
-    inputs: str | None,
+    unused: str,
+    **named: Any,
 ) -> Dataset:
-    """Return the data set of these examples, whose clients are those of the training examples."""
+    """Return the data set of these examples, whose clients are those of the training examples.
+
+    about: what they are, unused: splits that are not used, in words. named: further arguments of `from_arrays`.
+    """
     train, test, validation = examples["train"], examples["test"], examples.get("validation")
     client, names = columns.client or None, ordered_names(train.owners.tolist())
-    whose, together = by_client(client, names), held_out_by(columns.group, columns.time)
     return from_arrays(
         known_as,
         train.x,
         train.y,
         test.x,
         test.y,
-        n_classes,
-        numbered_by_name(train.owners.tolist(), names) if client else None,
-        numbered_by_name(test.owners.tolist(), names) if client and len(test.owners) else None,
-        task=task,
-        inputs=inputs,
+        train_owners=numbered_by_name(train.owners.tolist(), names) if client else None,
+        test_owners=numbered_by_name(test.owners.tolist(), names) if client and len(test.owners) else None,
         owner_names=names,
-        about=f"{about}{whose}{together}",
-        warnings=() if warning is None else (warning,),
+        about=f"{about}{by_client(client, names)}{held_out_by(columns.group, columns.time)}{unused}",
         validation=None if validation is None else Split(validation.x, validation.y),
         train_groups=related.groups,
         train_times=related.times,
+        **named,
     )

@@ -37,8 +37,12 @@ def spread(keys: Sequence[IntArray], share: float, n: int) -> BoolArray:
 
     keys: arrays (n,), the most important first: every group of items with equal keys, or with an equal first key,
     contributes its share to within one item. Within groups the choice is random, the same in every run.
+
+    Groups with an equal first key come in random order. Otherwise, if each of ten clients had one example of each of
+    ten classes, the same two classes would be chosen at every client, and be missing among the other examples.
     """
-    random = np.random.default_rng(list(b"train and test")).permutation(n)
+    rng = np.random.default_rng(list(b"train and test"))
+    random = rng.permutation(n)
     order = np.empty(n, dtype=np.int64)
     order[random] = np.arange(n)
     for key in reversed(keys):
@@ -46,10 +50,29 @@ def spread(keys: Sequence[IntArray], share: float, n: int) -> BoolArray:
             key.astype(np.uint16) if len(key) and key.min() >= 0 and key.max() < 2**16 else key
         )  # sorted in one pass
         order = order[np.argsort(small[order], kind="stable")]
+    if len(keys) > 1 and n:
+        order = _mixed(order, [key[order] for key in keys], rng)
     marks = np.floor(np.arange(1, n + 1) * share) > np.floor(np.arange(n) * share)
     chosen = np.zeros(n, dtype=bool)
     chosen[order[marks]] = True
     return chosen
+
+
+def _mixed(order: IntArray, keys: Sequence[IntArray], rng: np.random.Generator) -> IntArray:
+    """Return items in an order in which groups of equal keys are whole, and in random order within the first key.
+
+    order: the items, sorted by the keys. keys: of the items in this order.
+    """
+    differs = np.zeros(len(order), dtype=bool)
+    differs[0] = True
+    for key in keys:
+        differs[1:] |= key[1:] != key[:-1]
+    starts = np.flatnonzero(differs)
+    mixed = np.lexsort((rng.random(len(starts)), keys[0][starts]))
+    counts = np.diff(starts, append=len(order))[mixed]
+    shifts = starts[mixed] - (np.cumsum(counts) - counts)
+    positions: IntArray = np.repeat(shifts, counts) + np.arange(len(order))
+    return order[positions]
 
 
 def grouped(groups: IntArray, keys: Sequence[IntArray], share: float) -> BoolArray:

@@ -193,6 +193,7 @@ def _dataset(
     """Return the data set of these examples. lacking: the missing values of each row of the table of training rows."""
     trained, tested, validated = examples.training, examples.test, examples.validation
     class_names = rows.labels.class_names
+    horizon = 0 if rows.windows is None else rows.windows.horizon
     return from_arrays(
         name,
         trained.x,
@@ -210,5 +211,6 @@ def _dataset(
         validation=Split(validated.x, validated.y) if has_validation else None,
         train_groups=None if rows.groups is None else rows.groups[trained.rows],
         train_times=None if rows.times is None else rows.times[trained.rows],
+        train_starts=None if rows.times is None or horizon < 2 else rows.times[trained.first],
         train_missing=lacking[trained.rows],
     )

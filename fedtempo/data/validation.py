@@ -40,15 +40,18 @@ def chosen_splits(test: Split, validation: Split | None, test_split: str | None)
     return validation, None
 
 
-def must_be_labelled(train_y: npt.ArrayLike, test_y: npt.ArrayLike, *, has_validation: bool) -> None:
-    """Raise ValueError if all test labels are -1, as in data sets that keep them secret, and no training label is."""
+def must_be_labelled(train_y: npt.ArrayLike, test_y: npt.ArrayLike, validation: str | None) -> None:
+    """Raise ValueError if all test labels are -1, as in data sets that keep them secret, and no training label is.
+
+    validation: name of the validation split, None without one.
+    """
     y, z = np.asarray(train_y), np.asarray(test_y)
     if z.ndim != 1 or not len(z) or z.dtype.kind not in "if" or y.dtype.kind not in "if":
         return
     if (z == -1).all() and not (y == -1).any():
         way_out = (
-            "set data.options.test_split = 'validation' to test on the validation examples"
-            if has_validation
+            f"set data.options.test_split = {validation!r} to test on the validation examples"
+            if validation is not None
             else "set data.options.test_split = 'train' to test on a part of the training examples"
         )
         raise ValueError(f"all {len(z):,} test labels are -1, so the test examples are unlabelled; {way_out}")

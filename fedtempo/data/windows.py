@@ -19,11 +19,15 @@ _LONGER = 1.5
 
 
 class Examples(NamedTuple):
-    """Examples of one split. rows: the row of each example, or the last row of its window, (n,)."""
+    """Examples of one split.
+
+    rows: the row of each example, or the last row of its window, (n,). first: the first of its rows that are predicted.
+    """
 
     x: npt.NDArray[Any]
     y: npt.NDArray[Any]
     rows: IntArray
+    first: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +54,8 @@ class Windows:
         span = self.window + self.horizon
         rows = window_rows(self.series, self.times, np.flatnonzero(mask), span, self.stride)
         labels = y[rows[:, self.window :] if self.horizon else rows[:, -1:]]
-        return Examples(x[rows[:, : self.window]], labels[:, 0] if labels.shape[1] == 1 else labels, rows[:, -1])
+        first = rows[:, -max(1, self.horizon)]
+        return Examples(x[rows[:, : self.window]], labels[:, 0] if labels.shape[1] == 1 else labels, rows[:, -1], first)
 
     def gaps(self) -> tuple[int, int, float]:
         """Return the number of steps of time within series, how many are gaps, and the usual step (the median)."""

@@ -170,4 +170,5 @@ def _held(
     rng: Callable[[int], np.random.Generator],
     where: str,
 ) -> HeldOut:
-    return hold_out(owned, share, n, rng, groups=dataset.train_groups, times=dataset.train_times, where=where)
+    times, starts = dataset.train_times, dataset.train_starts
+    return hold_out(owned, share, n, rng, groups=dataset.train_groups, times=times, starts=starts, where=where)

@@ -22,6 +22,7 @@ from fedtempo.data.noise import must_not_share, with_noise
 from fedtempo.data.partitions import PARTITIONS, ByOwner, Iid, Partition
 from fedtempo.data.selection import Selection
 from fedtempo.data.sources import load
+from fedtempo.data.stamps import stamp
 from fedtempo.errors import ConfigError, UserCodeError
 from fedtempo.federation import Client
 from fedtempo.fleet.fleet import Fleet
@@ -96,8 +97,11 @@ class World:
 
 
 @lru_cache(maxsize=4)
-def _loaded(source: str, options: str, transform: str | None) -> Dataset:
-    """Load a data set once; options are TOML, because tables and lists cannot be cache keys."""
+def _loaded(source: str, options: str, transform: str | None, _stamp: str) -> Dataset:
+    """Load a data set once, and again if its files have changed (`fedtempo.data.stamps.stamp`).
+
+    options: as TOML, because tables and lists cannot be cache keys.
+    """
     try:
         dataset = load(source, **tomllib.loads(options))
     except UserCodeError:
@@ -133,7 +137,8 @@ def _naming_source(source: str, message: str) -> str:
 
 def load_data(config: Config) -> Dataset:
     """Return the data set that a configuration names. Raises ConfigError if it is missing."""
-    return _loaded(config.data.source, tomli_w.dumps(config.data.options), config.data.transform)
+    data = config.data
+    return _loaded(data.source, tomli_w.dumps(data.options), data.transform, stamp(data.source, data.options))
 
 
 def dealt_by(config: Config, dataset: Dataset) -> tuple[Partition, int]:
@@ -420,6 +425,8 @@ def check_inputs(network: Network, dataset: Dataset) -> None:
             f"model.network = {name!r}: needs {needs}, and {dataset.name} has {dataset.task}; take {hint}, or a module "
             "of your own"
         )
+    if isinstance(network, CharLstm) and dataset.train_x.dtype == np.int64:
+        _check_characters(dataset)
     if name is None or (symbols := dataset.train_x.dtype == np.int64) == isinstance(network, CharLstm):
         return
     have, needs = ("symbols", "numbers") if symbols else ("numbers", "symbols")
@@ -427,6 +434,16 @@ def check_inputs(network: Network, dataset: Dataset) -> None:
         f"model.network = {name!r}: needs inputs that are {needs}, and those of {dataset.name} are {have}; set "
         f"data.options.inputs = {needs!r} if they are {needs}, or take another network"
     )
+
+
+def _check_characters(dataset: Dataset) -> None:
+    """Raise ConfigError unless each symbol is also an output, as char-lstm needs it."""
+    largest = max(int(x.max()) for x in (dataset.train_x, dataset.test_x))
+    if largest >= dataset.n_classes:
+        raise ConfigError(
+            f"model.network = 'char-lstm': predicts the next of the symbols that it reads, and {dataset.name} has "
+            f"{dataset.n_classes} classes for symbols up to {largest}; take a network of your own"
+        )
 
 
 def _check_tokens(network: Transformer, dataset: Dataset) -> None:

@@ -61,8 +61,10 @@ def as_drawn(config: Config, world: World | None = None) -> dict[str, Any]:
     """Return the `[fleet]` table of the drawn clients: one value per client instead of each distribution.
 
     Variation between visits, availability, estimates and faults are as configured. Rates that depend on positions
-    become explicit rates.
+    become explicit rates. Clients that are only tested on are among them, since lists in `[fleet]` count all clients.
     """
+    if config.data.test_clients is not None:
+        config, world = config.with_changes({"data.test_clients": None}), None
     fleet = (build_world(config) if world is None else world).fleet
     table: dict[str, Any] = {
         name: toml_value(getattr(config.fleet, name)) for name in ("availability", "estimates", "faults")

@@ -60,6 +60,42 @@ def test_a_run_killed_twice_ends_with_the_same_bits(name: str, tmp_path: Path) -
     kill_and_compare(lives.config(name), tmp_path, kills=2, seed=some_seed())
 
 
+CHANGING = {
+    "run.horizon": 25.0,
+    "run.evaluate_every": 1.0,
+    "data.client_test_share": 0.2,
+    "data.partition": {
+        "kind": "iid",
+        "label_noise": {"rate": 0.2, "clients": 0.5},
+        "feature_noise": {"std": 0.1, "clients": 0.5},
+        "drift": [
+            {"at": 8.0, "swap": [[3, 5]], "noise": 0.1},
+            {"at": 14.0, "clients": 0.5, "rotate": 1, "scale": -1.0, "offset": 1.0, "test": True},
+        ],
+    },
+}
+"""Changes to a run: clients with wrong labels and noisy inputs, whose examples change twice."""
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedasync"])
+def test_a_run_whose_data_change_is_resumed_in_every_phase(name: str, tmp_path: Path) -> None:
+    """It is interrupted before the first change, at the second and after it."""
+    config = lives.config(name, {**CHANGING, "run.checkpoint_every": 1e6})
+    Run(config).complete(tmp_path / "whole")
+    for instant in (7.0, 14.0, 17.0):
+        lives.interrupted_at(config, tmp_path / "run", instant)
+    Run(config).complete(tmp_path / "run")
+    lives.assert_the_same(tmp_path / "run", tmp_path / "whole")
+    still = config.with_changes({"data.partition.drift": []})
+    Run(still).complete(tmp_path / "still")
+    accuracies = [load_run(tmp_path / run).evaluations["accuracy"] for run in ("whole", "still")]
+    assert not np.array_equal(*accuracies)
+
+
+def test_a_run_whose_data_change_is_killed_twice_and_ends_with_the_same_bits(tmp_path: Path) -> None:
+    kill_and_compare(lives.config("fedasync", CHANGING), tmp_path, kills=2, seed=some_seed())
+
+
 @pytest.mark.crash
 @everyone
 def test_a_run_killed_repeatedly_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:

@@ -58,15 +58,21 @@ def test_arrays_are_cached_and_computed_again_if_a_file_is_damaged(folder: Path)
         calls.append(1)
         return {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "y": np.array([1, 2])}
 
-    for damage in (None, None, b"", b"nonsense", 130):
+    for damage in (None, None, b"", b"nonsense", 130, "missing", "another value", "no hashes"):
         path = folder / "a-1" / "x.npy"
-        if damage is not None:
+        if damage == "missing":
+            path.unlink()
+        elif damage == "another value":
+            path.write_bytes(path.read_bytes().replace(b"\x80?", b"\x00?"))
+        elif damage == "no hashes":
+            (folder / "a-1" / "sha256.json").write_text("[]")
+        elif damage is not None:
             path.write_bytes(path.read_bytes()[:damage] if isinstance(damage, int) else damage)
         arrays = remembered_arrays("a-1", make)
         assert arrays.keys() == {"x", "y"}
         assert arrays["x"].dtype == np.float32
         assert arrays["x"].tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert len(calls) == 4
+    assert len(calls) == 7
     assert [entry.name for entry in folder.iterdir()] == ["a-1"]
     assert isinstance(remembered_arrays("a-1", make)["x"], np.memmap)
 

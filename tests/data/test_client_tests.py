@@ -52,6 +52,16 @@ def test_nobody_trains_on_another_clients_test_examples() -> None:
         hold_out([np.array([0]), np.array([1])], 0.2, 2, rng)
 
 
+def test_what_a_client_trains_to_predict_ends_before_what_its_test_set_predicts() -> None:
+    """Each example predicts three instants: its time and the two before."""
+    times = np.arange(3.0, 23.0)
+    held = hold_out([np.arange(10), np.arange(10, 20)], 0.3, 20, rng, times=times, starts=times - 2)
+    assert [rows.tolist() for rows in held.tests] == [[7, 8, 9], [17, 18, 19]]
+    assert [rows.tolist() for rows in held.training] == [[0, 1, 2, 3, 4], [10, 11, 12, 13, 14]]
+    with pytest.raises(ConfigError, match=r"client 1 has no example left .* use a smaller share, or a shorter horizon"):
+        hold_out([np.arange(10), np.arange(10, 13)], 0.3, 20, rng, times=times, starts=times - 2)
+
+
 def test_the_data_may_have_a_test_set_for_each_client() -> None:
     owned = [np.array([0, 1]), np.array([4]), np.array([2, 3])]
     owners, test_owners = np.array([7, 7, 2, 2, 9]), np.array([2, 9, 7, -1, 7])

@@ -202,6 +202,46 @@ def test_the_row_of_ids_text_and_labels_by_name_is_read(tmp_path: Path) -> None:
     assert (len(data.train_y), len(data.test_y), data.class_names) == (20, 20, ("bad", "good"))
 
 
+def test_the_names_of_class_labels_are_kept(tmp_path: Path) -> None:
+    features = datasets.Features(
+        {"x": datasets.Sequence(datasets.Value("float32")), "y": datasets.ClassLabel(names=["b", "a"])}
+    )
+    folder = written(tmp_path / "named", {"x": [[1.0]] * 10, "y": [0, 1] * 5}, features)
+    assert load(f"hf:{folder}").class_names == ("b", "a")
+    assert load(f"hf:{folder}", task="numbers").class_names == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"label": ["bad", None] * 5}, r"5 of 10 train examples have no 'label', such as example 1; remove such"),
+        ({"text": [None, *"abcdefghi"]}, r"1 of 10 train examples have no 'text', such as example 0; remove such"),
+        ({"who": ["u"] * 9 + [None]}, r"1 of 10 train examples have no 'who', such as example 9"),
+    ],
+)
+def test_missing_values_are_named(tmp_path: Path, changes: Any, error: str) -> None:
+    rows = {"text": list("abcdefghij"), "label": ["bad", "good"] * 5, "who": ["u", "v"] * 5, **changes}
+    with pytest.raises(ConfigError, match=error):
+        load(f"hf:{written(tmp_path / 'holes', rows, splits=('train',))}", client="who")
+
+
+def test_secret_test_labels_that_are_missing_say_the_way_out(tmp_path: Path) -> None:
+    part = datasets.Dataset.from_dict({"text": list("abcdefghij"), "label": ["bad", "good"] * 5})
+    secret = datasets.Dataset.from_dict({"text": ["a"], "label": [None]}).cast(part.features)
+    datasets.DatasetDict({"train": part, "dev": part, "test": secret}).save_to_disk(tmp_path / "saved")
+    with pytest.raises(
+        ConfigError, match=r"1 of 1 test examples have no 'label', .*; set data.options.test_split = 'dev'"
+    ):
+        load(f"hf:{tmp_path / 'saved'}")
+    data = load(f"hf:{tmp_path / 'saved'}", test_split="dev")
+    assert data.about.startswith("text of 'text', Value of 'label'; splits not used: test; classes: bad, good")
+    numbers = datasets.Dataset.from_dict({"text": list("abcdefghij"), "label": [0, 1] * 5})
+    unlabelled = datasets.Dataset.from_dict({"text": ["a"], "label": [-1]})
+    datasets.DatasetDict({"train": numbers, "dev": numbers, "test": unlabelled}).save_to_disk(tmp_path / "numbers")
+    with pytest.raises(ConfigError, match=r"all 1 test labels are -1, .*; set data.options.test_split = 'dev' to test"):
+        load(f"hf:{tmp_path / 'numbers'}")
+
+
 def test_pictures_of_several_sizes_and_16_bits_are_read(tmp_path: Path) -> None:
     for number in range(4):
         folder = tmp_path / "scans" / "train" / "ab"[number % 2]

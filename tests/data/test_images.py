@@ -48,6 +48,17 @@ def test_outer_folders_are_clients(tmp_path: Path) -> None:
     assert "a folder for each of 2 clients" in data.about
 
 
+def test_classes_that_only_the_test_images_have_are_a_warning(tmp_path: Path) -> None:
+    for i in range(4):
+        put(tmp_path, f"anna/{'aaab'[i]}/{i}.png", i)
+    assert load(f"folder:{tmp_path}", test_share=0.75).warnings == (
+        "classes with test examples but no training examples: b (1)",
+    )
+    for i in range(4, 8):
+        put(tmp_path, f"anna/b/{i}.png", i)
+    assert load(f"folder:{tmp_path}", test_share=0.25).warnings == ()
+
+
 def test_train_and_test_folders_are_kept_as_given(tmp_path: Path) -> None:
     for i in range(3):
         put(tmp_path, f"train/anna/a/{i}.png", i)

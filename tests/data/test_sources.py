@@ -392,7 +392,8 @@ def test_the_validation_split_of_the_hub_stands_beside_the_test_split(monkeypatc
     data = load("hf:there", length=4)
     assert data.validation_x is not None
     assert texts(data.validation_x) == [0, 1, 2, 3]
-    assert data.about == "text of 'text', ClassLabel of 'label'; 4 validation examples"
+    about = "text of 'text', ClassLabel of 'label'; splits not used: validation_matched; 4 validation examples"
+    assert data.about == about
     data = load("hf:there", length=4, validation_split="validation_matched")
     assert data.validation_x is not None
     assert texts(data.validation_x) == [0, 1, 2]

@@ -58,7 +58,17 @@ def test_each_client_and_class_gives_its_share_to_the_test_set(tmp_path: Path) -
     data = load(written(tmp_path, people(120)), client="ward", test_share=0.25)
     assert len(data.test_y) == 30
     assert np.bincount(data.train_owners).tolist() == [30, 30, 30]
-    assert abs(int(np.bincount(data.test_y)[0]) - 30 // 4) <= 1
+    assert data.test_owners is not None
+    for owner in range(3):  # of the 40 rows of each, 10 are of the first class
+        assert abs(int((data.test_y[data.test_owners == owner] == 0).sum()) - 0.25 * 10) < 1
+
+
+def test_classes_with_one_row_at_each_client_are_not_all_held_out(tmp_path: Path) -> None:
+    """Ten clients with the same ten classes: not the same two classes of each are for testing."""
+    rows = [f"u{user},{kind}.5,c{kind}" for user in range(10) for kind in range(10)]
+    data = load(written(tmp_path, rows, "user,x,label"), client="user", label="label")
+    assert np.bincount(data.test_owners).tolist() == [2] * 10
+    assert np.count_nonzero(np.bincount(data.test_y, minlength=10)) > 5
 
 
 def test_a_parquet_file_gives_the_same_table(tmp_path: Path) -> None:

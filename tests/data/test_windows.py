@@ -52,6 +52,7 @@ def test_the_next_row_is_predicted_from_the_rows_before_and_no_window_crosses_th
     assert data.train_x[0].tolist() == [[10, 0], [11, 1]]  # the load itself, then "open"
     assert data.train_owners.tolist() == [0, 0, 0, 0, 1]
     assert data.train_times.tolist() == [2, 3, 4, 5, 2]
+    assert data.train_starts is None
     assert data.test_y.tolist() == [18, 19]  # from 16 to 19; b's 53 and 54 are too few
     assert data.test_x[:, :, 0].tolist() == [[16, 17], [17, 18]]
     assert data.test_owners.tolist() == [0, 0]
@@ -67,6 +68,7 @@ def test_several_rows_ahead_are_predicted_together(tmp_path: Path) -> None:
     assert data.train_y.tolist() == [[12, 13], [14, 15]]
     assert data.train_x.tolist() == [[[0], [1]], [[0], [1]]]
     assert data.test_y.tolist() == [[18, 19]]
+    assert data.train_starts.tolist() == [2, 4]
     assert (data.n_classes, data.task) == (2, "numbers")
     assert data.warnings == ("clients with fewer than 4 training rows have no window: b",)
 

@@ -7,7 +7,7 @@ Comments above a block say how it is tested; readers of the page do not see them
     <!-- test: exit N -->              the exit code of each command (default: 0)
     <!-- test: says TEXT -->           text that the block's commands must print
     <!-- test: before COMMAND -->      a command to run first, for example in the reader's folder
-    <!-- test: needs MODULE -->        if it is not installed, only check the commands' options
+    <!-- test: needs MODULE -->        if it is not installed, only check the commands' options (Python: skip it)
     <!-- test: skip REASON -->         only check the commands' options
     <!-- test: client -->              TOML: a client's file
     <!-- test: pyproject -->           TOML: part of the reader's package

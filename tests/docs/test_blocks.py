@@ -103,8 +103,12 @@ def _try_page(page: Path, folder: Path, capsys: pytest.CaptureFixture[str], *, s
             ):
                 _save(module, folder)  # a module may be shown after the configuration that names it
             _try_toml(block)
-        elif block.kind == "python" and not block.has("skip"):
+        elif block.kind == "python" and not block.has("skip") and not _lacks_module(block):
             exec(compile(block.text, block.place, "exec"), names)  # noqa: S102  it is this repository's own
+
+
+def _lacks_module(block: Block) -> bool:
+    return block.has("needs") and importlib.util.find_spec(block.words["needs"]) is None
 
 
 def _save(block: Block, folder: Path) -> None:
@@ -116,11 +120,10 @@ def _save(block: Block, folder: Path) -> None:
 def _try_commands(block: Block) -> None:
     for command in block.all("before"):
         assert _run(shlex.split(command)) == 0, f"{block.place}: {command}"
-    lacking = block.has("needs") and importlib.util.find_spec(block.words["needs"]) is None
     for words in block.commands():
         if words[0] == "fedtempo":
             _look_at(words, block.place)
-        if block.has("skip") or lacking:
+        if block.has("skip") or _lacks_module(block):
             continue
         given = [part for change in block.words.get("set", "").split() for part in ("--set", change)]
         code = _run([*words, *(given if words[0] == "fedtempo" and _takes(words, "--set") else [])])

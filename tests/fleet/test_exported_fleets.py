@@ -58,6 +58,17 @@ def test_a_written_fleet_gives_the_same_run_as_the_configuration_it_was_drawn_fr
     assert build_world(again).fleet.speed.values.tolist() == build_world(config).fleet.speed.values.tolist()
 
 
+def test_a_written_fleet_has_the_clients_that_are_only_tested_on() -> None:
+    """Then the configuration can name it, whichever clients each seed tests on."""
+    data = {**BASE["data"], "test_clients": {"folds": 3}}
+    config = parse({**BASE, "data": data})
+    drawn = as_drawn(config, build_world(config))
+    assert drawn == as_drawn(parse(BASE))
+    for seed in (1, 2):
+        again = build_world(parse({**BASE, "data": data, "fleet": drawn, "run": {"horizon": 40.0, "seed": seed}}))
+        assert len(again.clients) == 4
+
+
 def test_each_format_holds_the_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = parse(BASE)

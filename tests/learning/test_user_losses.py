@@ -97,6 +97,7 @@ def test_runs_and_tunings_reject_a_loss_that_disagrees_with_r2(tmp_path: Path) -
     [
         ("mlp", "symbols", r"model.network = 'mlp': needs inputs that are numbers, .* data.options.inputs = 'numbers'"),
         ("char-lstm", "numbers", r"'char-lstm': needs inputs that are symbols, .* data.options.inputs = 'symbols'"),
+        ("char-lstm", "symbols", r"'char-lstm': predicts the next .* 2 classes for symbols up to 6; take a network"),
     ],
 )
 def test_networks_must_match_their_inputs(network: str, inputs: str, says: str, tmp_path: Path) -> None:

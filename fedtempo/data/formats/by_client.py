@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
+from fedtempo.data.held_out import untrained_classes
 from fedtempo.data.owners import numbered_by_name, ordered_names
 from fedtempo.data.splitting import BoolArray, both, spread
 from fedtempo.data.validation import Split
@@ -78,11 +79,17 @@ def from_clients(
         test_owners=test_owners if same_clients else None,
         owner_names=names,
         validation=None if validation is None else Split(validation.x, validation.y),
-        test_split=test_split,
+        test_split=None if test_split == "train" else test_split,
         about=f"{about}, {len(names):,} clients: {listed(names)}",
-        warnings=(warning,) if idle else (),
+        warnings=((warning,) if idle else ()) + _untrained(y, test_y, named.get("class_names", ())),
         **named,
     )
+
+
+def _untrained(y: npt.NDArray[Any], test_y: npt.NDArray[Any], names: Sequence[str]) -> tuple[str, ...]:
+    """Return a warning if named classes occur among the test examples alone."""
+    line = untrained_classes(y, test_y, names) if names and y.ndim == 1 else None
+    return () if line is None else (line,)
 
 
 def _held_out(owners: IntArray, y: npt.NDArray[Any], share: float) -> BoolArray:

@@ -93,7 +93,7 @@ def fedscale(
         parts.get("test"),
         test_share,
         validation=next((parts[name] for name in VALIDATION_NAMES if name in parts), None),
-        test_split=None if test_split == "train" else test_split,
+        test_split=test_split,
         about=f"FedScale: {about}, classes {listed(names)}",
         same_clients="test" not in splits,
         n_classes=len(kinds),

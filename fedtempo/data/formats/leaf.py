@@ -15,6 +15,7 @@ from fedtempo.data.images import SUFFIXES, inside, read_images
 from fedtempo.data.pictures import check_form
 from fedtempo.data.splitting import check_share
 from fedtempo.data.texts import padded
+from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
 
 _CODE_POINTS = 0x110000
@@ -31,26 +32,31 @@ def leaf(
     channels: int | None = None,
     task: str | None = None,
     inputs: str | None = None,
+    test_split: str | None = None,
 ) -> Dataset:
     """LEAF's JSON files (users, user_data) in a folder, its subfolders train and test, or data/train and data/test.
 
     Each user is a client; users without examples are reported. Without a folder test, test_share of the examples of
-    each user and label are for testing. Numbers are used unchanged; lists of whole numbers from 0 are symbols. shape:
-    of one example, such as [1, 28, 28] for the 784 numbers of FEMNIST. If inputs are texts of one length and labels
-    single characters, as in Shakespeare, the task is to predict the next character: symbols and classes are the
-    characters of all texts, by code point. Any other text is its UTF-8 bytes, cut or padded with zeros to `length`;
-    field: position of the text if an input is a list of texts, such as 4 for Sent140. images: folder of the images that
-    inputs name, as in CelebA; side, channels: as for `folder:`. task, inputs: as for `npz:`.
+    each user and label are for testing; test_split = "train" leaves out the folder test. Numbers are used unchanged;
+    lists of whole numbers from 0 are symbols. shape: of one example, such as [1, 28, 28] for the 784 numbers of
+    FEMNIST. If inputs are texts of one length and labels single characters, as in Shakespeare, the task is to predict
+    the next character: symbols and classes are the characters of all texts, by code point. Any other text is its UTF-8
+    bytes, cut or padded with zeros to `length`; field: position of the text if an input is a list of texts, such as 4
+    for Sent140. images: folder of the images that inputs name, as in CelebA; side, channels: as for `folder:`. task,
+    inputs: as for `npz:`.
 
     Raises ConfigError naming the file and the user of unusable examples.
     """
     check_share(test_share)
+    check_test_split(test_split)
     check_form(side, channels)
     for name, value in (("field", field), ("length", length)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < (name == "length")):
             raise ConfigError(f"{name} = {value!r}: must be a whole number, {int(name == 'length')} or more")
     root = Path(path).expanduser()
     files = find_leaf(root)
+    if test_split == "train":
+        files.pop("test", None)
     arrays = read_leaf(files, field)
     train_name = next(iter(files))
     parts = {split: examples_of(arrays, split) for split in files}
@@ -86,6 +92,7 @@ def leaf(
         parts[train_name],
         parts.get("test"),
         test_share,
+        test_split=test_split,
         everyone=everyone,
         about=f"LEAF: {about}",
         **named,
@@ -104,7 +111,7 @@ def _check_used(root: Path, options: dict[str, object], *, used: bool, what: str
 
 
 def _reshaped(root: Path, parts: dict[str, Examples], shape: list[int]) -> dict[str, Examples]:
-    if not isinstance(shape, list) or not all(isinstance(n, int) and n > 0 for n in shape):
+    if not isinstance(shape, list) or not all(type(n) is int and n > 0 for n in shape):
         raise ConfigError(f"shape = {shape!r}: must be a list of whole numbers, such as [1, 28, 28]")
     for part in parts.values():
         if (size := part.x[0].size) != np.prod(shape):

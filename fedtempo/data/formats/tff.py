@@ -16,6 +16,7 @@ from fedtempo.data.formats.by_client import Examples, check_clients, from_client
 from fedtempo.data.labels import LABELS
 from fedtempo.data.splitting import check_share
 from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
+from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed, natural
 
@@ -32,6 +33,7 @@ def tff(
     test_share: float = 0.2,
     task: str | None = None,
     inputs: str | None = None,
+    test_split: str | None = None,
 ) -> Dataset:
     """A data set of TensorFlow Federated: a file name_train.h5 beside name_test.h5, the folder of both, or one file.
 
@@ -40,15 +42,16 @@ def tff(
     images (height, width) get one channel, colours come first. Without a label, as in fed_shakespeare, the task is to
     predict each next byte of `length` of a client's text; with one, a text is its first `length` bytes. clients: use
     only this number of clients, the first in natural order. test_share: share of the examples of each client that are
-    for testing if there is no test file. task, inputs: as for `npz:`.
+    for testing if there is no test file, or with test_split = "train". task, inputs: as for `npz:`.
 
     Raises ConfigError if h5py is missing, or naming the file and the client that cannot be read.
     """
     check_share(test_share)
+    check_test_split(test_split)
     check_clients(clients)
     if not isinstance(length, int) or isinstance(length, bool) or length < 1:
         raise ConfigError(f"length = {length!r}: must be a whole number, 1 or more")
-    files = _find(Path(path).expanduser())
+    files = _find(Path(path).expanduser())[: 1 if test_split == "train" else None]
     contents = [_read(file, feature, label) for file in files]
     names = sorted(contents[0], key=natural)
     if clients is not None:
@@ -69,6 +72,7 @@ def tff(
         splits[0],
         splits[1] if len(splits) > 1 else None,
         test_share,
+        test_split=test_split,
         everyone=contents[0],
         about=f"TFF: {what if is_text else f'{kind} of shape {shape}'}",
         **{"task": task, "inputs": "symbols" if is_text else inputs} | named,

@@ -89,9 +89,10 @@ def _of_rows(tables: TableSet, rows: Rows, purposes: Purposes, inputs: _Inputs) 
     (is_train, is_test, is_held), y = purposes, rows.labels.y
     train_x, other_x = inputs
     n_other = len(other_x) - int(is_held.sum())
-    trained = Examples(train_x, y[is_train], np.flatnonzero(is_train))
-    tested = Examples(other_x[:n_other], y[is_test], np.flatnonzero(is_test))
-    validated = Examples(other_x[n_other:], y[is_held], np.flatnonzero(is_held))
+    train_rows, test_rows, held_rows = map(np.flatnonzero, purposes)
+    trained = Examples(train_x, y[is_train], train_rows, train_rows)
+    tested = Examples(other_x[:n_other], y[is_test], test_rows, test_rows)
+    validated = Examples(other_x[n_other:], y[is_held], held_rows, held_rows)
     train_owners = rows.owners.of_training(trained.rows)
     return SplitExamples(trained, tested, validated, train_owners, _test_owners(tables, rows.owners, is_test))
 

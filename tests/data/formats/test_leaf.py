@@ -54,6 +54,17 @@ def test_users_are_clients_in_natural_order_and_idle_ones_are_reported(tmp_path:
     assert data.about.startswith("LEAF: numbers, not scaled, of shape 2, 4 clients: f1, f2, f3, f10")
 
 
+def test_secret_test_labels_say_a_way_out_that_works(tmp_path: Path) -> None:
+    put(tmp_path / "train" / "a.json", {"a": ([[float(i)] * 2 for i in range(10)], [0, 1] * 5)})
+    put(tmp_path / "test" / "a.json", {"a": ([[1.0, 2.0]] * 3, [-1] * 3)})
+    with pytest.raises(ConfigError, match=r"all 3 test labels are -1.*set data.options.test_split = 'train'"):
+        load(f"leaf:{tmp_path}")
+    data = load(f"leaf:{tmp_path}", test_split="train")
+    assert (len(data.train_y), len(data.test_y)) == (8, 2)
+    with pytest.raises(ConfigError, match="test_split = 'validation': the data have no validation examples"):
+        load(f"leaf:{tmp_path}", test_split="validation")
+
+
 def test_without_a_split_each_user_keeps_a_share_for_testing(tmp_path: Path) -> None:
     users = {"a": ([[float(i)] * 4 for i in range(10)], [0, 1] * 5), "b": ([[7.0] * 4], [1])}
     put(tmp_path / "data" / "all_data" / "all.json", users)
@@ -63,6 +74,8 @@ def test_without_a_split_each_user_keeps_a_share_for_testing(tmp_path: Path) -> 
     assert data.train_owners is not None
     assert np.bincount(data.train_owners).tolist() == [8, 1]  # a client with one example trains on it
     assert load(f"leaf:{tmp_path / 'data' / 'all_data' / 'all.json'}", shape=[1, 2, 2]).sha256 == data.sha256
+    with pytest.raises(ConfigError, match=r"shape = \[True, 4\]: must be a list of whole numbers"):
+        load(f"leaf:{tmp_path}", shape=[True, 4])
     with pytest.raises(ConfigError, match=r"shape = \[28, 28\]: an example of .* has 4 numbers, not 784"):
         load(f"leaf:{tmp_path}", shape=[28, 28])
 

@@ -53,6 +53,8 @@ def test_emnist_has_grey_images_of_writers(tmp_path: Path) -> None:
     assert data.about.startswith("TFF: float32 of shape 1 x 3 x 4, 2 clients: f2, f10")
     one = load(f"tff:{tmp_path}", clients=1)
     assert (one.owner_names, len(one.train_y), len(one.test_y)) == (("f2",), 2, 1)
+    split = load(f"tff:{tmp_path}", test_split="train", test_share=0.5)
+    assert (len(split.train_y), len(split.test_y), split.test_x.max()) == (2, 2, 0.625)
 
 
 def test_cifar_has_colours_last_and_two_labels(tmp_path: Path) -> None:

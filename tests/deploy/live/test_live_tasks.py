@@ -29,6 +29,10 @@ def numbers(columns=1):
     y = y[:, 0] if columns == 1 else y
     return x[:60], y[:60], x[60:], y[60:]
 
+def validated():
+    x, y, test_x, test_y = numbers()
+    return x, y, test_x[:15], test_y[:15], test_x[15:], test_y[15:]
+
 def tokens(symbols=6):
     x = np.random.default_rng(1).integers(0, symbols, (90, 5))
     return x[:60], (x[:60] + 1) % symbols, x[60:], (x[60:] + 1) % symbols
@@ -46,7 +50,7 @@ def _data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def settings(source: str, **changes: Any) -> Config:
     """Return the small configuration on other data; for tokens with a network for sequences."""
     base = config(data__source=source, **changes)
-    return base if source == "live_data:numbers" else parse({**base.given, "model": LSTM})
+    return base if source in ("live_data:numbers", "live_data:validated") else parse({**base.given, "model": LSTM})
 
 
 @pytest.fixture
@@ -77,6 +81,20 @@ def test_numbers_and_tokens_have_the_bits_of_the_simulation(source: str, tmp_pat
     for column in ("accuracy", "loss", "mae"):
         np.testing.assert_array_equal(deployed.evaluations[column], records.evaluations[column])
     assert deployed.facts["data"]["task"] == records.facts["data"]["task"]
+
+
+def test_the_servers_validation_examples_are_evaluated_and_decide(tmp_path: Path, grids: Any) -> None:
+    configured = settings("live_data:validated", run__patience={"evaluations": 2, "min_delta": 10.0})
+    simulated, records, _ = run(configured)
+    summary = deploy_to_folder(configured, tmp_path / "run", grids("live_data:validated"))
+    assert summary["model_sha256"] == simulated["model_sha256"]
+    assert (summary["ended"], summary["end_reason"]) == (simulated["ended"], simulated["end_reason"])
+    assert "R² on the validation set did not improve" in str(summary["end_reason"])
+    deployed = load_run(tmp_path / "run")
+    np.testing.assert_array_equal(deployed.evaluations["accuracy"], records.evaluations["accuracy"])
+    for column in ("version", "name", "value"):
+        np.testing.assert_array_equal(deployed.further["metrics"][column], records.further["metrics"][column])
+    assert set(deployed.further["metrics"]["name"]) == {"validation-r2", "validation-loss", "validation-mae"}
 
 
 def test_clients_with_other_inputs_or_labels_are_rejected(tmp_path: Path, grids: Any) -> None:
