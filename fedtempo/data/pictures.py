@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _COLOURS = {1: "grey", 3: "colour", 4: "colour, with transparency,"}
-_GREY = {"1", "L"}
-_BYTES = _GREY | {"LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV"}
+_GREY = {"1", "L", "LA"}
+_BYTES = _GREY | {"P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV"}
 _DEEPEST = 65535
 
 

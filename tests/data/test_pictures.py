@@ -48,9 +48,13 @@ def test_16_bits_are_read_from_every_format_that_has_them(tmp_path: Path, suffix
 
 
 def test_transparency_is_said_to_be_ignored_or_kept_as_a_channel(tmp_path: Path) -> None:
+    for number in range(5):
+        saved(tmp_path, f"a/{number}.png", Image.new("LA", (2, 2), (102, 0)))
+    grey = load(f"folder:{tmp_path}")
+    assert grey.train_x.shape[1] == 1
+    assert "grey images of 2 x 2, transparency of 5 ignored" in grey.about
     for number in range(4):
         saved(tmp_path, f"a/{number}.png", Image.new("RGBA", (2, 2), (255, 0, 0, 51)))
-    saved(tmp_path, "a/4.png", Image.new("LA", (2, 2), (102, 0)))
     data = load(f"folder:{tmp_path}", test_share=0.4)
     assert data.train_x.shape[1] == 3
     assert "colour images of 2 x 2, transparency of 5 ignored (channels = 4 keeps it)" in data.about
