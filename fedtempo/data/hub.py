@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.data.dataset import Dataset, from_arrays, stacked
-from fedtempo.data.held_out import as_times, check_options, held_out_rows, numbered
+from fedtempo.data.dataset import Dataset, FloatArray, IntArray, from_arrays, stacked
+from fedtempo.data.held_out import as_times, check_options, held_out_rows, numbered, strata_of
 from fedtempo.data.labels import LABELS
 from fedtempo.data.leaks import find_leak, is_named_as_id
 from fedtempo.data.pictures import check_form, common_format, header, pixels
@@ -122,51 +122,30 @@ def from_hub(
                 f"{option} = {column!r}: {known_as} has a split test already; remove {option}, or set test_split = "
                 "'train' to test on a part of the training examples"
             )
-    if label is None and tokenizer is not None:
-        raise ConfigError(f"tokenizer = {tokenizer!r}: {known_as} has no label to predict; set label, or remove it")
-    for option, column in (("group", group), ("time", time)):
-        if label is None and column is not None:
-            raise ConfigError(f"{option} = {column!r}: {known_as} has no label; text without one is split at one place")
+    for option, value in (("tokenizer", tokenizer), ("group", group), ("time", time)):
+        if label is None and value is not None:
+            raise ConfigError(f"{option} = {value!r}: {known_as} has no label; set label, or remove {option}")
     if label is None:
         return _next_bytes(known_as, feature, parts, length, test_share)
-    is_text = _is_text(features[feature])
-    if tokenizer is not None and not is_text:
-        raise ConfigError(f"tokenizer = {tokenizer!r}: column {feature!r} of {known_as} is no text; set feature")
-    pictures, form = _pictures(name, {part: rows[feature] for part, rows in parts.items()}, side, channels)
-    x, y, owners = {}, {}, {}
-    for part, rows in parts.items():
-        x[part] = (
-            tokenized(rows[feature], tokenizer, length)
-            if tokenizer is not None
-            else padded(rows[feature], length)
-            if is_text
-            else pictures[part]
-            if pictures
-            else stacked(f"hf:{name}", _arrays(name, feature, rows[feature], features[feature]))
-        )
-        y[part] = np.asarray(rows[label])
-        owners[part] = np.asarray([str(owner) for owner in rows[client]] if client in rows else [])
-    warning, test = None, np.zeros(0, dtype=bool)
+    inputs_of = {part: rows[feature] for part, rows in parts.items()}
+    x, kind = _inputs(known_as, name, feature, features[feature], inputs_of, tokenizer, length, side, channels)
+    y = {part: np.asarray(rows[label]) for part, rows in parts.items()}
+    owners = {
+        part: np.asarray([str(owner) for owner in rows[client]] if client in rows else [])
+        for part, rows in parts.items()
+    }
     groups = None if group is None else numbered(parts["train"][group])
     times = None if time is None else as_times(parts["train"][time], partial(_bad_time, name, time))
+    test = np.zeros(0, dtype=bool)
     if "test" not in parts:
-        keys = [numbered(column["train"]) for column in ([owners] if client else []) + [y]]
-        test = held_out_rows(
-            test_share or 0.0,
-            len(y["train"]),
-            keys,
-            keys[0] if client else None,
-            groups=groups,
-            times=times,
-            name_of=lambda owner: str(np.unique(owners["train"])[owner]),
-        )
+        test = _held_out(y["train"], owners["train"] if client else None, test_share or 0.0, groups, times)
         both(test, known_as)
         x, y = (part | {"train": part["train"][~test], "test": part["train"][test]} for part in (x, y))
         owners = owners | {"train": owners["train"][~test], "test": owners["train"][test]} if client else owners
         groups, times = None if groups is None else groups[~test], None if times is None else times[~test]
+    warning = None
     if group is None and time is None:
         warning = _leak(splits, [column for column in features if column not in used], features, test)
-    kind = f"{length} tokens" if tokenizer is not None else "text" if is_text else _kind(features[feature])
     names = sorted(set(owners["train"].tolist()), key=natural)
     number = {owner: i for i, owner in enumerate(names)}
     whose = f", {len(names)} clients by {client!r}: {listed(names)}" if client else ""
@@ -189,11 +168,55 @@ def from_hub(
         inputs=inputs,
         owner_names=tuple(names),
         class_names=tuple(getattr(features[label], "names", None) or ()) if is_class else (),
-        about=f"{kind} of {feature!r}{form}, {_kind(features[label])} of {label!r}{whose}{together}",
+        about=f"{kind}, {_kind(features[label])} of {label!r}{whose}{together}",
         warnings=() if warning is None else (warning,),
         validation=Split(x["validation"], y["validation"]) if "validation" in parts else None,
         train_groups=groups,
         train_times=times,
+    )
+
+
+def _inputs(
+    known_as: str,
+    name: str,
+    column: str,
+    kind: Any,
+    parts: Mapping[str, Sequence[Any]],
+    tokenizer: str | None,
+    length: int,
+    side: int | None,
+    channels: int | None,
+) -> tuple[dict[str, Any], str]:
+    """Return the inputs of each split as arrays, and what they are, for people. kind: type of their column."""
+    if tokenizer is not None and not _is_text(kind):
+        raise ConfigError(f"tokenizer = {tokenizer!r}: column {column!r} of {known_as} is no text; set feature")
+    pictures, form = _pictures(name, parts, side, channels)
+    if tokenizer is not None:
+        tokens = {part: tokenized(rows, tokenizer, length) for part, rows in parts.items()}
+        return tokens, f"{length} tokens of {column!r}"
+    if _is_text(kind):
+        return {part: padded(rows, length) for part, rows in parts.items()}, f"text of {column!r}"
+    arrays = pictures or {
+        part: stacked(f"hf:{name}", _arrays(name, column, rows, kind)) for part, rows in parts.items()
+    }
+    return arrays, f"{_kind(kind)} of {column!r}{form}"
+
+
+def _held_out(
+    y: npt.NDArray[Any],
+    owners: npt.NDArray[np.str_] | None,
+    share: float,
+    groups: IntArray | None,
+    times: FloatArray | None,
+) -> BoolArray:
+    """Return a mask of the examples to test on, of each client and class."""
+    labels = strata_of(y)
+    if owners is None:
+        return held_out_rows(share, len(y), [labels], None, groups=groups, times=times)
+    numbers = numbered(owners)
+    names = np.unique(owners)
+    return held_out_rows(
+        share, len(y), [numbers, labels], numbers, groups=groups, times=times, name_of=lambda owner: str(names[owner])
     )
 
 

@@ -424,9 +424,7 @@ def test_the_latest_examples_of_the_hub_are_held_out(monkeypatch: pytest.MonkeyP
     with pytest.raises(ConfigError, match="hf:there: example 3: 'day' is 'x', neither a number nor a date"):
         load("hf:there", length=4, time="day")
     splits_of(monkeypatch, TEXT, train={"text": ["abcdefgh"] * 9, "day": [1] * 9})
-    with pytest.raises(
-        ConfigError, match="time = 'day': hf:there has no label; text without one is split at one place"
-    ):
+    with pytest.raises(ConfigError, match="time = 'day': hf:there has no label; set label, or remove time"):
         load("hf:there", length=4, time="day")
 
 
