@@ -84,7 +84,7 @@ def check_form(side: object, channels: object) -> None:
     """Raise ConfigError unless both are None or usable."""
     if side is not None and (not isinstance(side, int) or isinstance(side, bool) or side < 1):
         raise ConfigError(f"side = {side!r}: must be a whole number of pixels, 1 or more")
-    if channels is not None and (isinstance(channels, bool) or channels not in _MODES):
+    if channels is not None and (isinstance(channels, bool) or channels not in tuple(_MODES)):
         raise ConfigError(f"channels = {channels!r}: must be 1 (grey), 3 (colour) or 4 (colour and transparency)")
 
 
