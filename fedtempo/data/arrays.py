@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.archive import read_npz
-from fedtempo.data.dataset import Dataset, IntArray, from_arrays
+from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.data.formats.medmnist import from_medmnist, is_medmnist
-from fedtempo.data.held_out import as_times, held_out_rows, numbered
+from fedtempo.data.held_out import as_times, held_out_rows, numbered, strata_of
 from fedtempo.data.splitting import both, check_share
 from fedtempo.data.validation import Split, check_test_split
 from fedtempo.errors import ConfigError
@@ -138,12 +138,10 @@ def _held_out(
     """Return a mask of the training examples to test on. names: of owners by number, if there are any."""
     owners = own.get("train_owners")
     numbers = None if owners is None else numbered(owners)
-    few = y.ndim == 1 and (y.dtype.kind in "biuU") and 2 * len(np.unique(y)) <= len(y)
-    strata: IntArray = numbered(y) if few else np.zeros(len(y), dtype=np.int64)
     held = held_out_rows(
         share,
         len(y),
-        [*([] if numbers is None else [numbers]), strata],
+        [*([] if numbers is None else [numbers]), strata_of(y)],
         numbers,
         groups=own.get("train_groups"),
         times=own.get("train_times"),

@@ -147,6 +147,15 @@ def untrained_classes(train: IntArray, test: IntArray, names: Sequence[str]) -> 
     return f"classes with test examples but no training examples: {listed(shown)}"
 
 
+def strata_of(y: npt.NDArray[Any]) -> IntArray:
+    """Return the class of each example, int64 (n,), by which held-out examples are stratified.
+
+    Zeros where labels are no classes: numbers, several labels of an example, or hardly any value twice.
+    """
+    is_class = y.ndim == 1 and y.dtype.kind in "biuU" and 2 * len(np.unique(y)) <= len(y)
+    return numbered(y) if is_class else np.zeros(len(y), dtype=np.int64)
+
+
 def numbered(values: npt.ArrayLike) -> IntArray:
     """Return the number of each value among the distinct ones, int64 (n,)."""
     numbers: IntArray = np.unique(np.asarray(values), return_inverse=True)[1].astype(np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedtempo.data.about import by_client, held_out_by
 from fedtempo.data.dataset import Dataset, FloatArray, IntArray, from_arrays
-from fedtempo.data.held_out import as_times, check_options, held_out_rows, numbered
+from fedtempo.data.held_out import as_times, check_options, held_out_rows, numbered, strata_of
 from fedtempo.data.hub_columns import HubColumns, columns_of, is_text, kind_of
 from fedtempo.data.hub_inputs import InputForm, input_reader
 from fedtempo.data.hub_library import hub_splits
@@ -22,7 +22,7 @@ from fedtempo.data.texts import SYMBOLS, blocks, encoded
 from fedtempo.data.validation import NAMES as VALIDATION_NAMES
 from fedtempo.data.validation import Split, must_be_labelled
 from fedtempo.errors import ConfigError
-from fedtempo.parts.natural_order import listed
+from fedtempo.parts.natural_order import listed, name_of
 
 
 def load_hub(
@@ -200,11 +200,9 @@ def _check_options(known_as: str, columns: HubColumns, tokenizer: str | None, ha
                 f"{option} = {column!r}: {known_as} has a split test already; remove {option}, or set test_split = "
                 "'train' to test on a part of the training examples"
             )
-    if columns.label is None and tokenizer is not None:
-        raise ConfigError(f"tokenizer = {tokenizer!r}: {known_as} has no label to predict; set label, or remove it")
-    for option, column in by_option:
-        if columns.label is None and column is not None:
-            raise ConfigError(f"{option} = {column!r}: {known_as} has no label; text without one is split at one place")
+    for option, value in (("tokenizer", tokenizer), *by_option):
+        if columns.label is None and value is not None:
+            raise ConfigError(f"{option} = {value!r}: {known_as} has no label; set label, or remove {option}")
 
 
 def _examples(
@@ -225,7 +223,7 @@ def _examples(
     inputs = input_reader(name, feature, types[feature], {part: rows[feature] for part, rows in parts.items()}, form)
     examples = {}
     for part, rows in parts.items():
-        owners = [str(owner) for owner in rows[client]] if client is not None and client in rows else []
+        owners = [name_of(owner) for owner in rows[client]] if client is not None and client in rows else []
         examples[part] = Split(inputs.read(part), np.asarray(rows[label]), np.asarray(owners))
     return examples, f"{inputs.about}, {kind_of(types[label])} of {label!r}"
 
@@ -257,12 +255,12 @@ def _bad_time(name: str, column: str, row: int, what: str) -> ConfigError:
 
 def _held_out(known_as: str, columns: HubColumns, train: Split, related: _Related, test_share: float) -> BoolArray:
     """Return a mask of the training examples to test on. Raises ConfigError if it holds none, or all."""
-    keys = [numbered(values) for values in ([train.owners] if columns.client else []) + [train.y]]
+    owners = numbered(train.owners) if columns.client else None
     test = held_out_rows(
         test_share,
         len(train.y),
-        keys,
-        keys[0] if columns.client else None,
+        [*([] if owners is None else [owners]), strata_of(train.y)],
+        owners,
         groups=related.groups,
         times=related.times,
         name_of=lambda owner: str(np.unique(train.owners)[owner]),

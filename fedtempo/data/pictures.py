@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _COLOURS = {1: "grey", 3: "colour", 4: "colour, with transparency,"}
-_GREY = {"1", "L"}
-_BYTES = _GREY | {"LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV"}
+_GREY = {"1", "L", "LA"}
+_BYTES = _GREY | {"P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV"}
 _DEEPEST = 65535
 
 
@@ -84,7 +84,7 @@ def check_form(side: object, channels: object) -> None:
     """Raise ConfigError unless both are None or usable."""
     if side is not None and (not isinstance(side, int) or isinstance(side, bool) or side < 1):
         raise ConfigError(f"side = {side!r}: must be a whole number of pixels, 1 or more")
-    if channels is not None and (isinstance(channels, bool) or channels not in _MODES):
+    if channels is not None and (isinstance(channels, bool) or channels not in tuple(_MODES)):
         raise ConfigError(f"channels = {channels!r}: must be 1 (grey), 3 (colour) or 4 (colour and transparency)")
 
 

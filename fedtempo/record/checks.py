@@ -37,6 +37,7 @@ class _Data(_Part):
     warnings: list[Text] = []
     validation: Whole | None = None
     evaluated_on: Literal["validation"] | None = None
+    changes: list[Time] = []
 
 
 class _Moved(_Part):

@@ -117,20 +117,20 @@ class Recorder:
     target_accuracy, target (of another measure: name, value, better, as_share), metrics (a list: name, better,
     as_share), client_measures (those over clients, likewise), data (an object: source, train, test, sha256, task,
     about; validation, the number of validation examples, if there are any; evaluated_on, "validation" if these take the
-    place of the test examples), network (input_shape of one example, or of each of its inputs; inputs: "numbers",
-    "symbols" or "several"; outputs), version, size_bytes (of the model), label_histograms (for each client, examples of
-    each class), label_noise_epsilon (of reported counts; None without noise), label_prior (of the logit-adjusted loss;
-    None if unknown), class_names, client_names, positions ([x, y] of each client, metres), watts (of each client while
-    it computes, "compute", and while it receives or sends, "link"; either may be missing). At the end: ended,
-    end_reason (the same in words), elapsed_s (the time then), reads_horizon (whether the strategy asked for the
-    horizon), model_sha256, best_model (if run.keep has "best": version, time_s, accuracy, loss, sha256, and
-    validation_accuracy if it was chosen by that), client_layers (if it has "clients": clients, the number of those that
-    have trained; sha256), wall_s, executor (of worker processes: workers, workers_replaced, peak_models,
-    model_memory_bytes; with executor.reuse: reuse, the numbers of operations reused and computed). Of a run with
-    [server.privacy]: privacy (clip_norm, noise_multiplier, delta; averages and epsilon of the client that took part in
-    most). Written by the recorder: bytes (totals of `traffic`), left_clients (bytes of parameters, statistics,
-    histograms and examples that left clients), events_sha256, health (`Health.as_fact`); without rows also record
-    ("totals") and, at the end, totals (`running_totals.Totals`).
+    place of the test examples; changes, the times at which examples change, if they do), network (input_shape of one
+    example, or of each of its inputs; inputs: "numbers", "symbols" or "several"; outputs), version, size_bytes (of the
+    model), label_histograms (for each client, examples of each class), label_noise_epsilon (of reported counts; None
+    without noise), label_prior (of the logit-adjusted loss; None if unknown), class_names, client_names, positions ([x,
+    y] of each client, metres), watts (of each client while it computes, "compute", and while it receives or sends,
+    "link"; either may be missing). At the end: ended, end_reason (the same in words), elapsed_s (the time then),
+    reads_horizon (whether the strategy asked for the horizon), model_sha256, best_model (if run.keep has "best":
+    version, time_s, accuracy, loss, sha256, and validation_accuracy if it was chosen by that), client_layers (if it has
+    "clients": clients, the number of those that have trained; sha256), wall_s, executor (of worker processes: workers,
+    workers_replaced, peak_models, model_memory_bytes; with executor.reuse: reuse, the numbers of operations reused and
+    computed). Of a run with [server.privacy]: privacy (clip_norm, noise_multiplier, delta; averages and epsilon of the
+    client that took part in most). Written by the recorder: bytes (totals of `traffic`), left_clients (bytes of
+    parameters, statistics, histograms and examples that left clients), events_sha256, health (`Health.as_fact`);
+    without rows also record ("totals") and, at the end, totals (`running_totals.Totals`).
 
     Every method that writes raises RunError naming the file if it cannot be written.
     """

@@ -22,6 +22,7 @@ from fedtempo.report.palette import strategy_colours, strategy_dashes, transluce
 from fedtempo.report.series import (
     Band,
     alive_curve,
+    changes_of_data,
     class_names,
     class_shares,
     evaluation_curve,
@@ -292,6 +293,11 @@ def _over_time(runs: Runs, y: str) -> dict[str, Any]:
     layout = axes("time (s)", y)
     layout["xaxis"]["range"] = [0, max(elapsed_s(run) for group in runs.values() for run in group)]
     layout["yaxis"]["rangemode"] = "tozero"
+    changes = changes_of_data(runs)
+    line = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": {"dash": "dot", "width": 1, "color": "#888888"}}
+    layout["shapes"] = [{**line, "x0": time, "x1": time} for time in changes]
+    text = {"text": "data change", "yref": "paper", "y": 1, "xanchor": "left", "yanchor": "top", "showarrow": False}
+    layout["annotations"] = [{**text, "x": time} for time in changes[:1]]
     return layout
 
 

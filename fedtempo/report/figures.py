@@ -28,6 +28,7 @@ from fedtempo.report.series import (
     Band,
     alive_curve,
     calendar,
+    changes_of_data,
     class_names,
     class_shares,
     clients_spread_over_speed,
@@ -97,7 +98,7 @@ def at_clients(runs: Runs, path: Path | str, kind: Kind, *, look: Look = SCREEN)
     measure = measured(runs)
     x, y = "rank of the client, from the worst to the best", f"{measure.name} at the client"
     with _one_panel(path, look, x, y) as axes:
-        _curves(axes, runs, lambda group: ranked_at_clients(group, kind))
+        _curves(axes, runs, lambda group: ranked_at_clients(group, kind), over_time=False)
         if measure.as_share:
             axes.yaxis.set_major_formatter(_percent())
 
@@ -418,7 +419,12 @@ def _stack(axes: Axes, counts: npt.NDArray[np.int64], names: Sequence[str]) -> N
     axes.margins(x=0)
 
 
-def _curves(axes: Axes, runs: Runs, curve: Callable[[Sequence[Records]], Band | None]) -> None:
+def _curves(
+    axes: Axes, runs: Runs, curve: Callable[[Sequence[Records]], Band | None], *, over_time: bool = True
+) -> None:
+    """Draw a curve for each strategy and, over time, dotted lines where the data change."""
+    for time in changes_of_data(runs) if over_time else ():
+        axes.axvline(time, color="0.5", linewidth=0.9, linestyle=":")
     for label, style in line_styles(list(runs)).items():
         band = curve(runs[label])
         if band is not None:

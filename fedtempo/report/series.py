@@ -46,6 +46,13 @@ def measured(runs: Mapping[str, Sequence[Records]]) -> Measure:
     return measure_of(next(iter(runs.values()))[0].facts.get("data"))
 
 
+def changes_of_data(runs: Mapping[str, Sequence[Records]]) -> list[float]:
+    """Return the times at which examples change before the end of a run, ascending, seconds. runs: by label."""
+    everyone = [run for group in runs.values() for run in group]
+    times = [(run, time) for run in everyone for time in (run.facts.get("data") or {}).get("changes", ())]
+    return sorted({time for run, time in times if time <= elapsed_s(run)})
+
+
 def further_measures(runs: Mapping[str, Sequence[Records]]) -> dict[str, Measure]:
     """Return the further measures of runs by name. runs: by label."""
     return {

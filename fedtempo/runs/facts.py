@@ -50,6 +50,7 @@ def facts_of(
         "warnings": list(dataset.warnings),
         **({} if n_validation is None else {"validation": n_validation}),
         **({"evaluated_on": "validation"} if config.run.evaluate_on == "validation" else {}),
+        **({"changes": sorted({drift.at for drift in config.quality.drift})} if config.quality.drift else {}),
     }
     return {
         "strategy": config.strategy_name,

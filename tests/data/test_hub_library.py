@@ -211,6 +211,26 @@ def test_the_names_of_class_labels_are_kept(tmp_path: Path) -> None:
     assert load(f"hf:{folder}", task="numbers").class_names == ()
 
 
+def test_a_share_of_examples_with_several_labels_or_masks_is_held_out(tmp_path: Path) -> None:
+    rows = {
+        "x": [[float(i), 1.0] for i in range(20)],
+        "labels": [[i % 2, 1, 0] for i in range(20)],
+        "who": ["a", "b"] * 10,
+    }
+    folder = written(tmp_path / "several", rows, splits=("train",))
+    for options in ({}, {"client": "who"}):
+        data = load(f"hf:{folder}", label="labels", task="multilabel", **options)
+        assert (data.train_y.shape, data.test_y.shape) == ((16, 3), (4, 3))
+        seen = np.concatenate([data.train_x, data.test_x])[:, 0]
+        assert sorted(seen.tolist()) == list(range(20))
+    scans = [Image.fromarray(np.full((4, 4), 10 * i, np.uint8)) for i in range(10)]
+    masks = [Image.fromarray(np.eye(4, dtype=np.uint8)) for _ in scans]
+    kinds = datasets.Features({"image": datasets.Image(), "mask": datasets.Image()})
+    datasets.Dataset.from_dict({"image": scans, "mask": masks}, features=kinds).save_to_disk(tmp_path / "masks")
+    data = load(f"hf:{tmp_path / 'masks'}", feature="image", label="mask")
+    assert (data.task, len(data.train_y), len(data.test_y)) == ("segmentation", 8, 2)
+
+
 @pytest.mark.parametrize(
     ("changes", "error"),
     [

@@ -48,9 +48,13 @@ def test_16_bits_are_read_from_every_format_that_has_them(tmp_path: Path, suffix
 
 
 def test_transparency_is_said_to_be_ignored_or_kept_as_a_channel(tmp_path: Path) -> None:
+    for number in range(5):
+        saved(tmp_path, f"a/{number}.png", Image.new("LA", (2, 2), (102, 0)))
+    grey = load(f"folder:{tmp_path}")
+    assert grey.train_x.shape[1] == 1
+    assert "grey images of 2 x 2, transparency of 5 ignored" in grey.about
     for number in range(4):
         saved(tmp_path, f"a/{number}.png", Image.new("RGBA", (2, 2), (255, 0, 0, 51)))
-    saved(tmp_path, "a/4.png", Image.new("LA", (2, 2), (102, 0)))
     data = load(f"folder:{tmp_path}", test_share=0.4)
     assert data.train_x.shape[1] == 3
     assert "colour images of 2 x 2, transparency of 5 ignored (channels = 4 keeps it)" in data.about
@@ -58,8 +62,9 @@ def test_transparency_is_said_to_be_ignored_or_kept_as_a_channel(tmp_path: Path)
     seen = {tuple(np.round(255 * x[:, 0, 0]).tolist()) for x in np.concatenate([four.train_x, four.test_x])}
     assert seen == {(255, 0, 0, 51), (102, 102, 102, 0)}
     assert "colour, with transparency, images of 2 x 2, classes" in four.about
-    with pytest.raises(ConfigError, match=r"channels = 2: must be 1 \(grey\), 3 \(colour\) or 4"):
-        load(f"folder:{tmp_path}", channels=2)
+    for channels in (2, [1]):
+        with pytest.raises(ConfigError, match=r"channels = .*: must be 1 \(grey\), 3 \(colour\) or 4"):
+            load(f"folder:{tmp_path}", channels=channels)
 
 
 def test_palettes_and_cmyk_become_colours_and_one_channel_is_grey(tmp_path: Path) -> None:

@@ -179,6 +179,16 @@ def test_unknown_sources_and_options_are_rejected() -> None:
         load("fashion-mnist", x=1)
 
 
+@pytest.mark.parametrize(
+    ("source", "option"),
+    [("hf:mine", "client"), ("hf:mine", "test_split"), ("leaf:mine", "images"), ("npz:mine", "task")],
+)
+@pytest.mark.parametrize("value", [3, ["who"], {"name": "who"}])
+def test_options_that_must_be_text_are_named(source: str, option: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"^{option} = .*: must be text$"):
+        load(source, **{option: value})
+
+
 def test_the_hub_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(ConfigError, match=r"pip install 'fedtempo\[hf\]'"):
@@ -424,9 +434,7 @@ def test_the_latest_examples_of_the_hub_are_held_out(monkeypatch: pytest.MonkeyP
     with pytest.raises(ConfigError, match="hf:there: example 3: 'day' is 'x', neither a number nor a date"):
         load("hf:there", length=4, time="day")
     splits_of(monkeypatch, TEXT, train={"text": ["abcdefgh"] * 9, "day": [1] * 9})
-    with pytest.raises(
-        ConfigError, match="time = 'day': hf:there has no label; text without one is split at one place"
-    ):
+    with pytest.raises(ConfigError, match="time = 'day': hf:there has no label; set label, or remove time"):
         load("hf:there", length=4, time="day")
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Federation
+from fedtempo.report import charts
+from fedtempo.report.series import changes_of_data
 from fedtempo.runs.config import Config, parse
 from fedtempo.runs.launch import _simulation, make_executor, make_job, make_recorder
 from fedtempo.runs.run import run
@@ -252,6 +254,25 @@ def test_strategies_can_be_compared_under_noise_and_a_schedule_needs_no_training
         config(npz, EVERYTHING, executor={"kind": "none"}, model={"network": "logistic", "size_bytes": 9})
     )
     assert nothing["commits"] == 2
+
+
+def test_charts_over_time_have_a_line_at_each_change(npz: Path) -> None:
+    drift = [
+        {"at": time, "clients": clients, "shift": 1}
+        for time, clients in ((5.0, 0.5), (3.0, 1.0), (5.0, [1]), (99.0, 1.0))
+    ]
+    _, records, _ = run(config(npz, {"drift": drift}))
+    runs: dict[str, Any] = {"fedavg": [records]}
+    assert records.facts["data"]["changes"] == [3.0, 5.0, 99.0]
+    assert changes_of_data(runs) == [3.0, 5.0]  # the run ends before the last
+    for chart in (charts.accuracy(runs, 0.5), charts.loss(runs)):
+        assert chart is not None
+        lines = [shape.x0 for shape in chart.layout.shapes if shape.x0 == shape.x1]
+        assert lines == [3.0, 5.0]
+        assert [note.text for note in chart.layout.annotations if note.x == 3.0] == ["data change"]
+    _, plain, _ = run(config(npz, {}))
+    assert "changes" not in plain.facts["data"]
+    assert changes_of_data({"fedavg": [plain]}) == []
 
 
 def test_data_that_share_examples_are_rejected(npz: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
-from fedtempo.data.held_out import untrained_classes
+from fedtempo.data.held_out import strata_of, untrained_classes
 from fedtempo.data.owners import numbered_by_name, ordered_names
 from fedtempo.data.splitting import BoolArray, both, spread
 from fedtempo.data.validation import Split
@@ -94,8 +94,7 @@ def _untrained(y: npt.NDArray[Any], test_y: npt.NDArray[Any], names: Sequence[st
 
 def _held_out(owners: IntArray, y: npt.NDArray[Any], share: float) -> BoolArray:
     """Return a mask of the test examples that leaves each client at least one training example."""
-    labels = np.unique(y, return_inverse=True)[1] if y.ndim == 1 else np.zeros(len(y), dtype=np.int64)
-    test = spread([owners, labels], share, len(owners))
+    test = spread([owners, strata_of(y)], share, len(owners))
     without = np.setdiff1d(owners, owners[~test])
     _, first = np.unique(owners, return_index=True)
     test[first[without]] = False
