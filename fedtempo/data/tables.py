@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.data.dataset import Dataset, FloatArray, IntArray, from_arrays
-from fedtempo.data.held_out import check_options, held_out_rows, must_be_later, untrained_classes
-from fedtempo.data.labels import LABELS, is_identifier
-from fedtempo.data.leaks import find_leak, is_named_as_id, is_named_as_row
-from fedtempo.data.splitting import BoolArray, both, check_share
+from fedtempo.data.dataset import Dataset, IntArray, from_arrays
+from fedtempo.data.held_out import check_options, untrained_classes
+from fedtempo.data.splitting import BoolArray, check_share
 from fedtempo.data.tabular.columns import instants
 from fedtempo.data.tabular.dates import check_dates
 from fedtempo.data.tabular.dialect import MISSING, Dialect, names_in
-from fedtempo.data.tabular.features import read_features
+from fedtempo.data.tabular.features import Filled, read_features
 from fedtempo.data.tabular.file import TableFile
-from fedtempo.data.tabular.labels import check_trained, must_be_labelled, numbered, numbered_as, read_labels
+from fedtempo.data.tabular.labels import must_be_labelled, numbered, read_labels
 from fedtempo.data.tabular.missing import Missing, without_dropped
 from fedtempo.data.tabular.reading import read_table
+from fedtempo.data.tabular.roles import Roles, roles_of
+from fedtempo.data.tabular.sides import Sides, leak_warning, sides_of
 from fedtempo.data.tokenizing import tokenized
 from fedtempo.data.validation import Split
 from fedtempo.data.windows import (
@@ -112,17 +112,11 @@ def table(
     check_options(group, time)
     others_given = {"group": group, "tokenizer": tokenizer}
     check_windows(window, horizon, stride, time, [name for name, value in others_given.items() if value is not None])
-    if task not in (None, "classes", "numbers"):
-        raise ConfigError(f"task = {task!r}: must be 'classes' or 'numbers'")
-    if not isinstance(standardize, bool):
-        raise ConfigError(f"standardize = {standardize!r}: must be true or false")
+    texts = {"label": label, "client": client, "group": group, "time": time}
+    texts |= {"test": test, "validation": validation, "tokenizer": tokenizer}
+    _check_types(texts, task, standardize)
     _check_fit(fit, client, standardize or missing is not None)
-    columns_of = {"label": label, "client": client, "group": group, "time": time}
-    columns_of |= {"test": test, "validation": validation, "tokenizer": tokenizer}
-    for option, value in columns_of.items():
-        if value is not None and not isinstance(value, str):
-            raise ConfigError(f"{option} = {value!r}: must be text")
-    holes = Missing(missing)
+    holes, form = Missing(missing), check_dates(dates)
     dialect = Dialect(
         encoding=encoding,
         separator=separator,
@@ -132,129 +126,112 @@ def table(
         missing_values=MISSING if missing_values is None else names_in("missing_values", missing_values, "texts"),
         columns=None if columns is None else names_in("columns", columns),
     )
-    form = check_dates(dates)
     rows = read_table(Path(path).expanduser(), dialect)
-    label = label or _label_of(rows)
-    aside = [name for name in (client, group, time) if name is not None]
-    past = [label] if window is not None and horizon else []
-    names, identifiers = _features_of(rows, label, aside, features, drop or [], past)
-    tests, held = (
-        None if file is None else read_table(rows.file.parent / Path(file).expanduser(), dialect)
-        for file in (test, validation)
+    roles = roles_of(
+        rows,
+        label=label,
+        client=client,
+        group=group,
+        time=time,
+        features=features,
+        drop=drop or [],
+        predicts_next=window is not None and horizon > 0,
     )
-    tables = [part for part in (rows, tests, held) if part is not None]
-    for other in tables[1:]:
-        for name in (label, *names, *(name for name in (group, time) if name is not None)):
-            other.must_have(name)
-    used = list(dict.fromkeys([label, *names, *aside]))
-    holes.must_name(used)
-    for part in tables:
-        for name in used:
-            if name in part.names:
-                part.must_be_usable(name)
-    reduced = [without_dropped(part, [name for name in used if name in part.names], holes) for part in tables]
-    tables = [part for part, _ in reduced]
-    rows, others, n = tables[0], tables[1:], len(tables[0])
-    x = None if tokenizer is not None else read_features(tables, names, holes, form)
-    for option, named in (("test", tests), ("validation", held)):
-        if named is not None:
-            must_be_labelled(rows, others[0 if option == "test" else -1], label, option)
-    y, class_names = labels = read_labels(tables, label, task, relabel)
+    files = {
+        option: read_table(rows.file.parent / Path(file).expanduser(), dialect)
+        for option, file in (("test", test), ("validation", validation))
+        if file is not None
+    }
+    tables, notes = _usable(rows, files, roles, holes)
+    x = None if tokenizer is not None else read_features(tables, roles.features, holes, form)
+    labels = read_labels(tables, roles.label, task, relabel)
     windows = None
     if window is not None:
-        check_labels(horizon, label, class_names)
+        check_labels(horizon, roles.label, labels.class_names)
         windows = _windows(tables, client, str(time), form, window, horizon, stride)
-    owners, owner_names = (None, ()) if client is None else numbered(rows, client)
-    known = [owners, *(None if client is None else numbered_as(part, client, owner_names) for part in others)]
-    groups = None if group is None else numbered(rows, group)[0]
-    times = None if time is None else instants(rows, time, form)
-    is_test = np.zeros(len(y), dtype=bool)
-    if tests is None:
-        strata = y[:n] if class_names else np.zeros(n, dtype=np.int64)
-        keys = [*([] if owners is None else [owners]), strata]
-        by_name = owner_names.__getitem__
-        is_test[:n] = held_out_rows(test_share, n, keys, owners, groups=groups, times=times, name_of=by_name)
-        both(is_test[:n], str(rows.file))
-        if owners is not None:
-            _check_clients_train(owners, owner_names, is_test[:n], rows.file)
-        test_owners = None if owners is None else owners[is_test[:n]]
-    else:
-        is_test[n : n + len(others[0])] = True
-        test_owners = known[1]
-    is_held = np.arange(len(y)) >= len(y) - (0 if held is None else len(others[-1]))
-    is_train = ~is_test & ~is_held
-    for part, whose in zip(others, known[1:]):
-        _check_apart(
-            rows, part, is_train[:n], group, None if times is None else (str(time), times, form), owners, whose
-        )
-    for part, mask in zip(others, [*([] if tests is None else [is_test]), *([] if held is None else [is_held])]):
-        if class_names:
-            check_trained(part.file, label, labels, y[is_train], y[mask])
-    train_owners = None if owners is None else owners[is_train[:n]]
-    if x is None:
-        tokens = _tokens(tables, names, str(tokenizer), length)
-        train_x, other_x = tokens[is_train], tokens[~is_train]
-    else:
-        by_client = _owners_of_all(known, tables) if fit == "client" else None
-        train_x, other_x = x.filled(~is_train, standardize, by_client, len(owner_names))
-    n_other = len(other_x) - int(is_held.sum())
-    trained = Examples(train_x, y[is_train], np.flatnonzero(is_train))
-    tested = Examples(other_x[:n_other], y[is_test], np.flatnonzero(is_test))
-    validated = Examples(other_x[n_other:], y[is_held], np.flatnonzero(is_held))
+    sides = sides_of(tables, [*files], roles, labels, test_share, form)
     warnings: list[str | None] = []
-    scaled = ""
+    if x is None:
+        tokens = _tokens(tables, roles.features, str(tokenizer), length)
+        inputs = Filled(tokens[sides.is_train], tokens[~sides.is_train])
+    else:
+        by_client = sides.owners_of_all(tables) if fit == "client" else None
+        inputs = x.filled(~sides.is_train, standardize, by_client, len(sides.owner_names))
+        notes, warnings = [*x.said, *notes], [*x.warnings]
+    y, scaled = labels.y, ""
+    if windows is not None and standardize and horizon and not labels.class_names:
+        y, scaled = _scaled(y, sides.is_train)
+    examples = _examples(inputs, y, sides, windows)
+    train, tested, held = (examples[split] for split in ("training", "test", "validation"))
+    owners = None if client is None else sides.owners_at(train.rows)
     if windows is not None:
-        if standardize and horizon and not class_names:
-            mean, deviation = float(trained.y.mean(dtype=np.float64)), float(trained.y.std(dtype=np.float64)) or 1.0
-            scaled, y = f" in units of {deviation:.4g} from {mean:.4g}", ((y - mean) / deviation).astype(np.float32)
-        whole_x = np.empty((len(y), *train_x.shape[1:]), dtype=train_x.dtype)
-        whole_x[is_train], whole_x[~is_train] = train_x, other_x
-        trained, tested, validated = (windows.examples(whole_x, y, mask) for mask in (is_train, is_test, is_held))
-        parts = [("training", trained), ("test", tested), *([] if held is None else [("validation", validated)])]
-        for split, examples in parts:
-            must_be_some(examples, split, windows)
-        test_owners = None if test_owners is None else _of_windows(test_owners, is_test, tested.rows)
-        train_owners = None if owners is None else owners[trained.rows]
-        warnings += [gap_warning(windows, str(time)), short_warning(owners, train_owners, owner_names, windows)]
+        warnings += [
+            gap_warning(windows, str(time)),
+            short_warning(sides.owners[0], owners, sides.owner_names, windows),
+        ]
     if group is None and time is None:
-        n_seen = n + (0 if tests is None else len(others[0]))
-        warnings.append(_leak(tables[: 1 + (tests is not None)], {label, client}, drop or [], is_test[:n_seen]))
-    if class_names:
-        warnings.append(untrained_classes(y[is_train], y[is_test], class_names))
-    kind = f"classes of {label!r}: {', '.join(class_names)}" if class_names else f"numbers of {label!r}{scaled}"
-    features_text = f"{len(names)} features" if tokenizer is None else f"{length} tokens of {names[0]!r}"
-    if window is not None:
-        ahead = f"of the next {horizon} rows" if horizon > 1 else "of the next row" if horizon else "of their last row"
-        kind, features_text = f"{kind} {ahead}", f"windows of {window} rows of {', '.join(names)} by {time!r}"
-    without = f" without the identifiers {listed(map(repr, identifiers))}" if identifiers else ""
-    clients = "" if client is None else f", {len(owner_names)} clients by {client!r}: {listed(owner_names)}"
-    together = "" if group is None else f", rows of one {group!r} kept together"
-    together += "" if time is None else f", the latest rows by {time!r} held out"
-    said, misleading = ((), ()) if x is None else (x.said, x.warnings)
-    notes = [*said, *_said(tables, reduced)]
-    lacking = np.zeros(n, dtype=np.int64)
-    for name in names if missing is not None else ():
-        lacking += rows.missing(name)
-    del tables, reduced, rows, tests, held, others, x  # they may be as large as the features
+        used, n_seen = {roles.label, client}, 1 + ("test" in files)
+        warnings.append(leak_warning(tables[:n_seen], used, drop or [], sides.is_test))
+    if labels.class_names:
+        warnings.append(untrained_classes(y[sides.is_train], y[sides.is_test], labels.class_names))
+    about = _about(roles, labels.class_names, scaled, sides.owner_names, None if tokenizer is None else length, windows)
+    lacking = _missing_values(tables[0], roles.features if missing is not None else ())
+    del tables, rows, files, x  # they may be as large as the features
     return from_arrays(
         f"table:{path}",
-        trained.x,
-        trained.y,
+        train.x,
+        train.y,
         tested.x,
         tested.y,
-        len(class_names) or None,
-        task="classes" if class_names else "numbers",
-        train_owners=train_owners,
-        test_owners=test_owners,
-        owner_names=owner_names,
-        class_names=class_names,
-        about="; ".join([f"{kind}, from {features_text}{without}{clients}{together}", *notes]),
-        warnings=(*misleading, *(line for line in warnings if line is not None)),
-        validation=Split(validated.x, validated.y) if validation is not None else None,
-        train_groups=None if groups is None else groups[trained.rows],
-        train_times=None if times is None else times[trained.rows],
-        train_missing=lacking[trained.rows],
+        len(labels.class_names) or None,
+        task="classes" if labels.class_names else "numbers",
+        train_owners=owners,
+        test_owners=None if client is None else sides.owners_at(tested.rows),
+        owner_names=sides.owner_names,
+        class_names=labels.class_names,
+        about="; ".join([about, *notes]),
+        warnings=tuple(filter(None, warnings)),
+        validation=Split(held.x, held.y) if validation is not None else None,
+        train_groups=None if sides.groups is None else sides.groups[train.rows],
+        train_times=None if sides.times is None else sides.times[train.rows],
+        train_missing=lacking[train.rows],
     )
+
+
+def _check_types(texts: Mapping[str, Any], task: object, standardize: object) -> None:
+    """Raise ConfigError for options of the wrong type. texts: options that are texts, by name."""
+    if task not in (None, "classes", "numbers"):
+        raise ConfigError(f"task = {task!r}: must be 'classes' or 'numbers'")
+    if not isinstance(standardize, bool):
+        raise ConfigError(f"standardize = {standardize!r}: must be true or false")
+    for option, value in texts.items():
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(f"{option} = {value!r}: must be text")
+
+
+def _usable(
+    rows: TableFile, files: Mapping[str, TableFile], roles: Roles, holes: Missing
+) -> tuple[list[TableFile], list[str]]:
+    """Return the tables without rows that are dropped, and how they were read, in words.
+
+    files: the tables of test and validation rows, by option. Raises ConfigError if a table lacks a column, or a column
+    or the labels of a table are unusable.
+    """
+    tables = [rows, *files.values()]
+    for other in files.values():
+        for name in roles.needed:
+            other.must_have(name)
+    holes.must_name(roles.used)
+    reduced = []
+    for part in tables:
+        names = [name for name in roles.used if name in part.names]
+        for name in names:
+            part.must_be_usable(name)
+        reduced.append(without_dropped(part, names, holes))
+    usable = [part for part, _ in reduced]
+    for option, part in zip(files, usable[1:]):
+        must_be_labelled(usable[0], part, roles.label, option)
+    return usable, _said(usable, reduced)
 
 
 def _windows(
@@ -283,13 +260,6 @@ def _failure(rows: TableFile, column: str, row: int, what: str) -> ConfigError:
     return rows.error(row, column, what)
 
 
-def _of_windows(test_owners: IntArray, is_test: BoolArray, rows: IntArray) -> IntArray:
-    """Return the owner of each test window from those of the test rows. rows: the last row of each window."""
-    by_row = np.full(len(is_test), -1, dtype=np.int64)
-    by_row[is_test] = test_owners
-    return by_row[rows]
-
-
 def _check_fit(fit: str, client: str | None, is_fitted: bool) -> None:
     if fit not in ("all", "client"):
         raise ConfigError(f"fit = {fit!r}: must be 'all' or 'client'")
@@ -297,92 +267,6 @@ def _check_fit(fit: str, client: str | None, is_fitted: bool) -> None:
         raise ConfigError("fit = 'client': needs client, the column that names the client of a row")
     if fit == "client" and not is_fitted:
         raise ConfigError("fit = 'client': has no effect; set standardize or missing, or remove it")
-
-
-def _features_of(
-    rows: TableFile,
-    label: str,
-    aside: Sequence[str],
-    features: list[str] | None,
-    drop: Sequence[str],
-    past: Sequence[str],
-) -> tuple[list[str], list[str]]:
-    """Return the columns to predict from and the identifiers left out. Raises ConfigError for a missing column.
-
-    aside: columns with another purpose. past: columns to predict from unless features are named.
-    """
-    dropped, identifiers = names_in("drop", drop), []
-    if features is not None:
-        names = list(names_in("features", features))
-        _check_named(names, label, dropped, past)
-    else:
-        excluded = {label, *aside, *dropped}
-        names = [name for name in rows.names if name not in excluded]
-    for name in (label, *names, *dropped, *aside):
-        rows.must_have(name)
-    if features is None:
-        identifiers = [name for name in names if _is_identifier(rows, name)]
-        names = [*past, *(name for name in names if name not in identifiers)]
-    if not names:
-        without = f" but the identifiers {listed(map(repr, identifiers))}" if identifiers else ""
-        raise ConfigError(
-            f"{rows.file}: no features to predict {label!r} from{without}; add columns, or change features or drop"
-        )
-    return names, identifiers
-
-
-def _check_named(features: Sequence[str], label: str, dropped: Sequence[str], past: Sequence[str]) -> None:
-    """Raise ConfigError for features that are the label, unless they are its past values, and for dropped ones."""
-    if label in features and label not in past:
-        raise ConfigError(f"features: {label!r} would be predicted from itself; leave it out")
-    if both_ways := [name for name in features if name in dropped]:
-        raise ConfigError(f"features, drop: both name {both_ways[0]!r}; remove it from one of them")
-
-
-def _is_identifier(rows: TableFile, name: str) -> bool:
-    """Return whether name and values of a column mark it as an identifier of rows."""
-    if not (is_named_as_id(name) or is_named_as_row(name)) or rows.kind(name) not in ("text", "whole"):
-        return False
-    return is_identifier(np.arange(rows.distinct(name)), len(rows))
-
-
-def _check_apart(
-    rows: TableFile,
-    other: TableFile,
-    is_train: BoolArray,
-    group: str | None,
-    time: tuple[str, FloatArray, str | None] | None,
-    owners: IntArray | None,
-    other_owners: IntArray | None,
-) -> None:
-    """Raise ConfigError if a file of test or validation rows has groups of the training rows, or earlier times.
-
-    time: name and values of the column of times, and the format of dates. owners: of the rows; other_owners: of those
-    of the other file, if known.
-    """
-    if group is not None:
-        numbers, names = numbered(rows, group)
-        trained = {names[number] for number in np.unique(numbers[is_train]).tolist()}
-        shared = [value for value in numbered(other, group)[1] if value in trained]
-        if shared:
-            raise ConfigError(
-                f"group = {group!r}: {rows.file} and {other.file} have {len(shared)} values in common: {listed(shared)}"
-            )
-    if time is not None:
-        name, times, form = time
-        trained_owners = None if owners is None else owners[is_train]
-        later = instants(other, name, form)
-        must_be_later(times[is_train], later, trained_owners, other_owners, f"time = {name!r}: {other.file}")
-
-
-def _owners_of_all(known: Sequence[IntArray | None], tables: Sequence[TableFile]) -> IntArray:
-    """Return the owner of each row of all tables. Raises ConfigError if those of a table are unknown."""
-    for owners, table in zip(known, tables):
-        if owners is None:
-            raise ConfigError(
-                f"fit = 'client': {table.file} has no column that names the client of a row; set fit = 'all'"
-            )
-    return np.concatenate([owners for owners in known if owners is not None])
 
 
 def _said(tables: Sequence[TableFile], reduced: Sequence[tuple[TableFile, str]]) -> list[str]:
@@ -393,16 +277,6 @@ def _said(tables: Sequence[TableFile], reduced: Sequence[tuple[TableFile, str]])
         read = f"read with {', '.join(part.found)}" if part.found else ""
         notes += [f"{file}{note}" for note in (dropped, read) if note]
     return notes
-
-
-def _label_of(rows: TableFile) -> str:
-    candidates = [name for name in rows.names if name.lower() in LABELS]
-    if len(candidates) != 1:
-        raise ConfigError(
-            f"{rows.file}: the column to predict is unclear; set label to one of {', '.join(rows.names)}"
-            f"{rows.header_hint}"
-        )
-    return candidates[0]
 
 
 def _tokens(tables: Sequence[TableFile], names: Sequence[str], tokenizer: str, length: int) -> npt.NDArray[Any]:
@@ -418,42 +292,59 @@ def _tokens(tables: Sequence[TableFile], names: Sequence[str], tokenizer: str, l
     return tokenized(texts, tokenizer, length, tables[0].file.parent)
 
 
-def _leak(tables: Sequence[TableFile], used: set[str | None], drop: Sequence[str], test: BoolArray) -> str | None:
-    """Return a warning if training and test rows share a person or the like; None if they do not."""
-    columns = [
-        name
-        for name in tables[0].names
-        if name not in used
-        and (name in drop or is_named_as_id(name))
-        and all(name in part.names and part.kind(name) in ("text", "whole") for part in tables)
-        and sum(part.distinct(name) for part in tables) <= len(test)
-    ]
-
-    def side(tested: bool) -> Callable[[str], list[Any]]:
-        def values(name: str) -> list[Any]:
-            found, start = [], 0
-            for part in tables:
-                distinct, codes = part.encoded(name)
-                chosen = codes[(test[start : start + len(part)] == tested) & (codes >= 0)]
-                found += np.array(distinct, dtype=object)[chosen].tolist()
-                start += len(part)
-            return found
-
-        return values
-
-    leak = find_leak(columns, drop, side(tested=False), side(tested=True))
-    if leak is None:
-        return None
-    if len(tables) == 1:
-        return f"{leak}; set data.options.group = {leak.column!r} to keep each value on one side"
-    return f"{leak}; split the rows into the two files by this column"
+def _scaled(y: npt.NDArray[Any], is_train: BoolArray) -> tuple[npt.NDArray[Any], str]:
+    """Return labels with the mean 0 and the deviation 1 of training rows, and their unit in words."""
+    train = y[is_train]
+    mean, deviation = float(train.mean(dtype=np.float64)), float(train.std(dtype=np.float64)) or 1.0
+    return ((y - mean) / deviation).astype(np.float32), f" in units of {deviation:.4g} from {mean:.4g}"
 
 
-def _check_clients_train(owners: IntArray, names: Sequence[str], test: BoolArray, file: Path) -> None:
-    """Raise ConfigError for a client whose rows are all test rows."""
-    counts = np.bincount(owners[~test], minlength=len(names))
-    if not counts.all():
-        raise ConfigError(
-            f"{file}: client {names[int(np.argmin(counts))]!r} has too few rows; lower test_share, or set test to a "
-            "file of test rows"
-        )
+def _examples(inputs: Filled, y: npt.NDArray[Any], sides: Sides, windows: Windows | None) -> dict[str, Examples]:
+    """Return the examples by split: training, test and validation. Raises ConfigError if no window fits into one."""
+    masks = {"training": sides.is_train, "test": sides.is_test, "validation": sides.is_held}
+    if windows is None:
+        n_test = int(sides.is_test.sum())
+        x = {"training": inputs.train, "test": inputs.test[:n_test], "validation": inputs.test[n_test:]}
+        return {split: Examples(x[split], y[mask], np.flatnonzero(mask)) for split, mask in masks.items()}
+    whole = np.empty((len(y), *inputs.train.shape[1:]), dtype=inputs.train.dtype)
+    whole[sides.is_train], whole[~sides.is_train] = inputs
+    examples = {split: windows.examples(whole, y, mask) for split, mask in masks.items()}
+    for split, mask in masks.items():
+        if mask.any():
+            must_be_some(examples[split], split, windows)
+    return examples
+
+
+def _about(
+    roles: Roles,
+    class_names: Sequence[str],
+    scaled: str,
+    owner_names: Sequence[str],
+    n_tokens: int | None,
+    windows: Windows | None,
+) -> str:
+    """Return what is predicted from what, and how rows are split. scaled: the unit of labels that are numbers."""
+    what = (
+        f"classes of {roles.label!r}: {', '.join(class_names)}"
+        if class_names
+        else f"numbers of {roles.label!r}{scaled}"
+    )
+    inputs = f"{len(roles.features)} features" if n_tokens is None else f"{n_tokens} tokens of {roles.features[0]!r}"
+    if windows is not None:
+        horizon = windows.horizon
+        ahead = f"of the next {horizon} rows" if horizon > 1 else "of the next row" if horizon else "of their last row"
+        what = f"{what} {ahead}"
+        inputs = f"windows of {windows.window} rows of {', '.join(roles.features)} by {roles.time!r}"
+    without = f" without the identifiers {listed(map(repr, roles.identifiers))}" if roles.identifiers else ""
+    clients = "" if roles.client is None else f", {len(owner_names)} clients by {roles.client!r}: {listed(owner_names)}"
+    together = "" if roles.group is None else f", rows of one {roles.group!r} kept together"
+    together += "" if roles.time is None else f", the latest rows by {roles.time!r} held out"
+    return f"{what}, from {inputs}{without}{clients}{together}"
+
+
+def _missing_values(rows: TableFile, names: Sequence[str]) -> IntArray:
+    """Return the number of missing values of each row in these columns."""
+    lacking = np.zeros(len(rows), dtype=np.int64)
+    for name in names:
+        lacking += rows.missing(name)
+    return lacking
