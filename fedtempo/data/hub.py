@@ -22,7 +22,7 @@ from fedtempo.data.tokenizing import tokenized
 from fedtempo.data.validation import NAMES as VALIDATION_NAMES
 from fedtempo.data.validation import Split
 from fedtempo.errors import ConfigError
-from fedtempo.parts.natural_order import listed, natural
+from fedtempo.parts.natural_order import listed, name_of, natural
 
 _FEATURES = ("Image", "Array2D", "Array3D", "Sequence", "List", "LargeList")
 _NUMBERS = {"uint8", "int8", "uint16", "int16", "uint32", "int32", "int64", "float16", "float32", "float64"}
@@ -146,7 +146,7 @@ def from_hub(
             else stacked(f"hf:{name}", _arrays(name, feature, rows[feature], features[feature]))
         )
         y[part] = np.asarray(rows[label])
-        owners[part] = np.asarray([str(owner) for owner in rows[client]] if client in rows else [])
+        owners[part] = np.asarray([name_of(owner) for owner in rows[client]] if client in rows else [])
     warning, test = None, np.zeros(0, dtype=bool)
     groups = None if group is None else numbered(parts["train"][group])
     times = None if time is None else as_times(parts["train"][time], partial(_bad_time, name, time))

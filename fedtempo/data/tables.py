@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
 from fedtempo.data.held_out import check_options, untrained_classes
+from fedtempo.data.labels import MOST_CLASSES
 from fedtempo.data.splitting import BoolArray, check_share
 from fedtempo.data.tabular.columns import instants
 from fedtempo.data.tabular.dates import check_dates
@@ -324,11 +325,8 @@ def _about(
     windows: Windows | None,
 ) -> str:
     """Return what is predicted from what, and how rows are split. scaled: the unit of labels that are numbers."""
-    what = (
-        f"classes of {roles.label!r}: {', '.join(class_names)}"
-        if class_names
-        else f"numbers of {roles.label!r}{scaled}"
-    )
+    names = ", ".join(class_names) if len(class_names) <= MOST_CLASSES else listed(class_names)
+    what = f"classes of {roles.label!r}: {names}" if class_names else f"numbers of {roles.label!r}{scaled}"
     inputs = f"{len(roles.features)} features" if n_tokens is None else f"{n_tokens} tokens of {roles.features[0]!r}"
     if windows is not None:
         horizon = windows.horizon
