@@ -262,13 +262,16 @@ def from_arrays(
             labels = understood(train_y, test_y, wanted, n_classes, parts)
         owners, whose_tests, names = _owners(train_owners, test.owners, owner_names)
         held_out = f"{len(x_test) - n_test:,} validation examples" if validation is not None else ""
+        outputs = labels.n_outputs if n_classes is None else n_classes
+        if outputs == 1 and labels.train.dtype == np.int64:
+            named["warnings"] = (*named.get("warnings", ()), "all labels are the same class; there is nothing to learn")
         return Dataset(
             name,
             x_train,
             labels.train,
             x_test[:n_test],
             labels.test[:n_test],
-            labels.n_outputs if n_classes is None else n_classes,
+            outputs,
             owners,
             test_owners=whose_tests,
             owner_names=names,

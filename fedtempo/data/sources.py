@@ -240,7 +240,7 @@ NOTHING = "none"
 def no_data() -> Dataset:
     """No data, for schedules without training: set data.examples_per_client and model.size_bytes."""
     x, y = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)
-    return from_arrays(NOTHING, x, y, x, y, 1)
+    return Dataset(NOTHING, x, y, x, y, 1)
 
 
 SOURCES: dict[str, Callable[..., Dataset]] = {

@@ -9,6 +9,7 @@ import numpy as np
 from fedtempo.data.about import by_client, held_out_by
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
 from fedtempo.data.held_out import check_options, untrained_classes
+from fedtempo.data.labels import MOST_CLASSES
 from fedtempo.data.splitting import check_share
 from fedtempo.data.tabular.dates import check_dates
 from fedtempo.data.tabular.dialect import named_dialect
@@ -162,7 +163,8 @@ def _warnings(tables: TableSet, roles: Roles, rows: Rows, purposes: Purposes) ->
 def _about(roles: Roles, rows: Rows, scale: str, tokens: Tokens | None, shape: WindowShape | None) -> str:
     """Return what is predicted from what, whose the rows are, and which are held out. scale: of labels, in words."""
     label, names, class_names = roles.label, roles.features, rows.labels.class_names
-    kind = f"classes of {label!r}: {', '.join(class_names)}" if class_names else f"numbers of {label!r}{scale}"
+    classes = ", ".join(class_names) if len(class_names) <= MOST_CLASSES else listed(class_names)
+    kind = f"classes of {label!r}: {classes}" if class_names else f"numbers of {label!r}{scale}"
     features_text = f"{len(names)} features" if tokens is None else f"{tokens.length} tokens of {names[0]!r}"
     if shape is not None:
         window, horizon, _ = shape

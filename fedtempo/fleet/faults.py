@@ -49,6 +49,12 @@ class Faults:
         must_be_clients([client for client in self.clients if isinstance(client, str)], names)
         if strange := [client for client in self.clients if isinstance(client, int) and client >= len(names)]:
             raise ConfigError(f"clients: {strange[0]} is not in the fleet, 0 to {len(names) - 1}")
+        for client in self.clients:
+            if isinstance(client, int) and str(client) in names and names[client] != str(client):
+                raise ConfigError(
+                    f"clients: {client} is the name of one client and the number of {names[client]!r}; give the names, "
+                    f"such as {str(client)!r}"
+                )
         numbers = tuple(names.index(client) if isinstance(client, str) else client for client in self.clients)
         return self if numbers == self.clients else replace(self, clients=numbers)
 

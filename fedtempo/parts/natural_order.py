@@ -22,6 +22,11 @@ def _part(part: str) -> tuple[int, int, str]:
     return 0, len(digits), digits
 
 
+def name_of(value: object) -> str:
+    """Return the name that a value is: "7" for 7, and for 7.0, as whole numbers beside missing ones are stored."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 def listed(values: Iterable[object]) -> str:
     """Return the first few values as text, followed by the total number if some are left out."""
     shown = list(values)

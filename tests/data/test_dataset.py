@@ -106,3 +106,9 @@ def test_arrays_that_do_not_form_a_data_set_are_rejected(changes: dict[str, Any]
 def test_data_sets_are_immutable() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Dataset(**parts()).name = "other"  # type: ignore[misc]
+
+
+def test_a_single_class_is_warned_of() -> None:
+    x, y = np.zeros((4, 2), np.float32), np.zeros(4, np.int64)
+    assert from_arrays("a", x, y, x, y).warnings == ("all labels are the same class; there is nothing to learn",)
+    assert from_arrays("a", x, y.astype(np.float32) + 0.5, x, y.astype(np.float32) + 0.5).warnings == ()

@@ -415,3 +415,14 @@ def test_names_of_columns_are_on_one_line(tmp_path: Path) -> None:
 def test_lines_above_the_header_are_named_as_such(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="if lines stand above the header, remove them"):
         load(written(tmp_path, [HEADER, *people()], "Report of 2024"))
+
+
+def test_whole_numbers_name_clients_however_they_are_stored(tmp_path: Path) -> None:
+    for name, client in (("train", [1.0, 2.0, 10.0, None] * 10), ("test", ["1", "10"] * 20)):
+        table = pa.table({"a": list(range(40)), "client": client, "label": ["yes", "yes", "no", "no"] * 10})
+        parquet.write_table(table, tmp_path / f"{name}.parquet")
+    options = {"client": "client", "test": "test.parquet", "missing": {"client": "drop"}}
+    data = load(f"table:{tmp_path / 'train.parquet'}", **options)
+    assert data.owner_names == ("1", "2", "10")
+    assert data.test_owners is not None
+    assert data.test_owners.tolist() == [0, 2] * 20

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fedtempo import Experiment
 from fedtempo.errors import ConfigError
 from fedtempo.fleet.distributions import Constant, Listed, Named, distribution
+from fedtempo.fleet.faults import Faults
 from fedtempo.parts.natural_order import listed, natural
 from fedtempo.runs.config import Config, parse
 from fedtempo.runs.world import build_world
@@ -96,6 +97,13 @@ def test_every_per_client_list_can_be_given_by_name(sites: Path) -> None:
 def test_names_must_match_the_clients(sites: Path, fleet: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=rf"^fleet\.{says}"):
         build_world(config(sites, **fleet))
+
+
+def test_a_number_that_is_also_the_name_of_another_client_is_asked_for() -> None:
+    names = ["1", "2", "5"]
+    with pytest.raises(ConfigError, match="clients: 1 is the name of one client and the number of '2'; give the names"):
+        Faults(nan=0.5, clients=(1,)).for_clients(names)
+    assert Faults(nan=0.5, clients=("1", 0)).for_clients(names).clients == (0, 0)
 
 
 def test_clients_without_names_are_named_by_number() -> None:

@@ -25,7 +25,7 @@ from fedtempo.data.tabular.dates import FloatArray
 from fedtempo.data.tabular.file import TableFile
 from fedtempo.data.tabular.numerals import USUAL
 from fedtempo.errors import ConfigError, nearest
-from fedtempo.parts.natural_order import natural
+from fedtempo.parts.natural_order import name_of, natural
 
 IntArray = npt.NDArray[np.int64]
 
@@ -103,9 +103,9 @@ def numbered(table: TableFile, name: str) -> tuple[IntArray, tuple[str, ...]]:
     if all(isinstance(value, int) for value in used):
         order = {value: i for i, value in enumerate(sorted(used))}
     else:
-        order = {value: i for i, value in enumerate(sorted(used, key=lambda value: natural(str(value))))}
+        order = {value: i for i, value in enumerate(sorted(used, key=lambda value: natural(name_of(value))))}
     number = np.array([order.get(value, -1) for value in values], dtype=np.int64)
-    return number[codes], tuple(map(str, order))
+    return number[codes], tuple(map(name_of, order))
 
 
 def numbered_as(table: TableFile, name: str, names: Sequence[str]) -> IntArray | None:
@@ -115,7 +115,7 @@ def numbered_as(table: TableFile, name: str, names: Sequence[str]) -> IntArray |
     table.must_be_known(name)
     number = {known: i for i, known in enumerate(names)}
     values, codes = table.encoded(name)
-    return np.array([number.get(str(value), -1) for value in values], dtype=np.int64)[codes]
+    return np.array([number.get(name_of(value), -1) for value in values], dtype=np.int64)[codes]
 
 
 def _are_numerals(tables: Sequence[TableFile], name: str) -> bool:
