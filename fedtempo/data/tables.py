@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -106,8 +106,6 @@ def table(
     if not isinstance(standardize, bool):
         raise ConfigError(f"standardize = {standardize!r}: must be true or false")
     _check_fit(fit, client, standardize or missing is not None)
-    columns_of = {"label": label, "client": client, "group": group, "time": time}
-    _check_texts(columns_of | {"test": test, "validation": validation, "tokenizer": tokenizer})
     holes = Missing(missing)
     dialect = named_dialect(encoding, separator, quote, decimal, thousands, missing_values, columns)
     form = check_dates(dates)
@@ -140,13 +138,6 @@ def _check_fit(fit: str, client: str | None, is_fitted: bool) -> None:
         raise ConfigError("fit = 'client': needs client, the column that names the client of a row")
     if fit == "client" and not is_fitted:
         raise ConfigError("fit = 'client': has no effect; set standardize or missing, or remove it")
-
-
-def _check_texts(options: Mapping[str, object]) -> None:
-    """Raise ConfigError for an option that is neither None nor text."""
-    for option, value in options.items():
-        if value is not None and not isinstance(value, str):
-            raise ConfigError(f"{option} = {value!r}: must be text")
 
 
 def _warnings(tables: TableSet, roles: Roles, rows: Rows, purposes: Purposes) -> list[str]:

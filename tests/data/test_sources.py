@@ -181,7 +181,13 @@ def test_unknown_sources_and_options_are_rejected() -> None:
 
 @pytest.mark.parametrize(
     ("source", "option"),
-    [("hf:mine", "client"), ("hf:mine", "test_split"), ("leaf:mine", "images"), ("npz:mine", "task")],
+    [
+        ("hf:mine", "client"),
+        ("hf:mine", "test_split"),
+        ("leaf:mine", "images"),
+        ("npz:mine", "task"),
+        ("table:a.csv", "dates"),
+    ],
 )
 @pytest.mark.parametrize("value", [3, ["who"], {"name": "who"}])
 def test_options_that_must_be_text_are_named(source: str, option: str, value: Any) -> None:
