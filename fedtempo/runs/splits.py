@@ -61,7 +61,6 @@ def split_examples(
         unused = len(dataset.test_y) - len(tests.test)
         about = f"tested on {len(tests):,} examples of clients that do not take part ({len(chosen)}): {who}{left_out}"
         about += f"; {unused:,} other test examples of the data not used" if unused else ""
-        about += _fitted_on_all(data)
     validation = None if dataset.validation_y is None else Selection(validation=np.arange(len(dataset.validation_y)))
     if data.validation_share is not None:
         if validation is not None:
@@ -85,7 +84,8 @@ def split_examples(
         rng = partial(keyed_generator, seed, "client tests")
         training, client_tests = _held(dataset, training, data.client_test_share, n, rng, "data.client_test_share")
     test, validation = evaluated_on(config, dataset, tests, validation)
-    return Splits(members, training, test, validation, client_tests, about)
+    remarks = [about, _fitted_too_early(data)]
+    return Splits(members, training, test, validation, client_tests, "; ".join(filter(None, remarks)))
 
 
 def evaluated_on(
@@ -127,17 +127,21 @@ def _examples_of(dataset: Dataset, partition: Partition, owned: Sequence[IntArra
     return Selection(train=train, test=np.flatnonzero(np.isin(dataset.test_owners, list(owners))))
 
 
-def _fitted_on_all(data: DataSettings) -> str:
-    """Return a remark if features of a table are scaled or filled by statistics over all of its training rows.
+def _fitted_too_early(data: DataSettings) -> str:
+    """Return a remark if features of a table are scaled or filled by statistics over examples that are held out here.
 
-    The table is read before it is known who is tested on.
+    The table is read before these are chosen.
     """
-    missing = data.options.get("missing")
+    missing, by_client = data.options.get("missing"), data.options.get("fit") == "client"
     ways = missing.values() if isinstance(missing, Mapping) else [missing]
     is_fitted = data.options.get("standardize") or any(way in ("median", "category") for way in ways)
-    if not data.source.startswith("table:") or not is_fitted or data.options.get("fit") == "client":
+    shares = [key for key in ("validation_share", "client_test_share") if isinstance(getattr(data, key), float)]
+    included = [*([] if by_client or data.test_clients is None else ["test_clients"]), *shares]
+    if not data.source.startswith("table:") or not is_fitted or not included:
         return ""
-    return "; features are scaled and filled by statistics that include theirs (data.options.fit = 'client' does not)"
+    way_out = " (data.options.fit = 'client' does not)" if included == ["test_clients"] else ""
+    keys = " and ".join(f"data.{key}" for key in included)
+    return f"features are scaled and filled by statistics that include the examples of {keys}{way_out}"
 
 
 def _without(

@@ -111,15 +111,25 @@ def test_clients_that_are_tested_on_do_not_train(tmp_path: Path) -> None:
         build_world(config({**data, "test_examples": 21}, SPEEDS))
 
 
-def test_statistics_that_include_clients_that_are_tested_on_are_said(tmp_path: Path) -> None:
-    for options, is_said in (
-        ({"standardize": True}, True),
-        ({"missing": {"row": "median"}}, True),
-        ({"missing": "drop"}, False),
-        ({"standardize": True, "fit": "client"}, False),
-    ):
-        data = {**with_options(visits(tmp_path), **options), "test_clients": ["2"]}
-        assert ("statistics that include theirs" in build_world(config(data)).dataset.about) == is_said
+@pytest.mark.parametrize(
+    ("options", "held_out", "said"),
+    [
+        ({"standardize": True}, {"test_clients": ["2"]}, "data.test_clients (data.options.fit = 'client' does not)"),
+        ({"missing": {"row": "median"}}, {"validation_share": 0.25}, "data.validation_share"),
+        ({"standardize": True}, {"test_clients": ["2"], "client_test_share": 0.25}, "data.test_clients and data.clien"),
+        ({"standardize": True, "fit": "client"}, {"client_test_share": 0.25}, "data.client_test_share"),
+        ({"standardize": True, "fit": "client"}, {"test_clients": ["2"]}, ""),
+        ({"missing": "drop"}, {"test_clients": ["2"]}, ""),
+        ({"standardize": True}, {}, ""),
+    ],
+)
+def test_statistics_that_include_what_is_held_out_are_said(
+    tmp_path: Path, options: dict[str, Any], held_out: dict[str, Any], said: str
+) -> None:
+    about = build_world(config({**with_options(visits(tmp_path), **options), **held_out})).dataset.about
+    remark = about.partition("features are scaled and filled by statistics that include the examples of ")[2]
+    assert remark.startswith(said)
+    assert bool(remark) == bool(said)
 
 
 def test_dealt_clients_are_called_by_number_if_some_are_tested_on() -> None:
