@@ -71,6 +71,11 @@ def load_hub(
     check_share(test_share)
     check_form(side, channels)
     check_options(group, time)
+    texts = {"subset": subset, "feature": feature, "label": label, "client": client, "group": group, "time": time}
+    texts |= {"tokenizer": tokenizer, "test_split": test_split, "validation_split": validation_split}
+    for option, value in texts.items():
+        if value is not None and not isinstance(value, str):
+            raise ConfigError(f"{option} = {value!r}: must be text")
     types: Any = {"task": task, "inputs": inputs, "tokenizer": tokenizer, "side": side, "channels": channels}
     wanted: Any = {"group": group, "time": time, "test_split": test_split, "validation_split": validation_split}
     return from_hub(f"hf:{name}", name, subset, feature, label, client, length, test_share, **wanted, **types)

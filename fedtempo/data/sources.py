@@ -301,8 +301,4 @@ def _call(
             raise ConfigError(
                 f"data.options: {source} has no option {option!r} (it has {', '.join(parameters) or 'none'})"
             )
-    for option, kind in inspect.get_annotations(function).items():
-        value = options.get(option)
-        if kind in (str, "str", "str | None") and value is not None and not isinstance(value, str):
-            raise ConfigError(f"{option} = {value!r}: must be text")
     return function(*arguments, **options)
