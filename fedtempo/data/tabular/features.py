@@ -6,7 +6,9 @@ of them, or those of each client.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -63,7 +65,8 @@ class Features:
         n_test = int(is_test.sum())
         train = np.empty((self.n_rows - n_test, len(outputs)), dtype=np.float32)
         test = np.empty((n_test, len(outputs)), dtype=np.float32)
-        for start in range(0, self.n_rows, _ROWS):
+
+        def fill(start: int) -> None:
             stop = min(start + _ROWS, self.n_rows)
             tested = is_test[start:stop]
             before = int(is_test[:start].sum())
@@ -81,6 +84,10 @@ class Features:
                     self._check()
                 for array, rows, at in parts:
                     array[at : at + len(rows), first : first + len(block)] = block[:, rows].T
+
+        starts = range(0, self.n_rows, _ROWS)
+        with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1) or 1, "fedtempo-features") as pool:
+            list(pool.map(fill, starts))  # each writes rows of its own
         return Filled(train, test)
 
     def _check(self) -> None:

@@ -69,10 +69,12 @@ def _text(file: Path, named: Dialect, size: int) -> TableFile:
 
     dialect, found = find_dialect(file, named)
     names = None if dialect.columns is None else list(dialect.columns)
-    # One thread needs the least memory and processor time, and its errors name the row.
-    reading = csv.ReadOptions(
-        use_threads=False, block_size=2 * SAMPLE_BYTES, encoding=dialect.encoding, column_names=names
-    )
+
+    def reading(use_threads: bool) -> Any:
+        return csv.ReadOptions(
+            use_threads=use_threads, block_size=2 * SAMPLE_BYTES, encoding=dialect.encoding, column_names=names
+        )
+
     parsing = csv.ParseOptions(delimiter=dialect.separator, quote_char=dialect.quote, newlines_in_values=True)
 
     def converting(**types: Any) -> Any:
@@ -86,13 +88,13 @@ def _text(file: Path, named: Dialect, size: int) -> TableFile:
     columns = None
     try:
         if size > SAMPLE_BYTES:
-            beginning = next(iter(csv.open_csv(file, reading, parsing, converting())))
+            beginning = next(iter(csv.open_csv(file, reading(False), parsing, converting())))
             types = _types(beginning)
             with contextlib.suppress(ArrowInvalid):  # further down is something else
-                columns = csv.read_csv(file, reading, parsing, converting(column_types=types))
+                columns = csv.read_csv(file, reading(True), parsing, converting(column_types=types))
                 default_memory_pool().release_unused()
-        if columns is None:
-            columns = csv.read_csv(file, reading, parsing, converting())
+        if columns is None:  # errors name the row if one thread reads
+            columns = csv.read_csv(file, reading(False), parsing, converting())
     except ArrowInvalid as error:
         ways = f"encoding {dialect.encoding}, separator {dialect.separator!r}, quote {dialect.quote!r}"
         text = " ".join(str(error).split())
@@ -104,7 +106,7 @@ def _text(file: Path, named: Dialect, size: int) -> TableFile:
     def raw(row: int, name: str) -> str:
         column = spelled[trimmed.index(name)]
         one = csv.ConvertOptions(include_columns=[column], column_types={column: "string"})
-        for batch in csv.open_csv(file, reading, parsing, one):
+        for batch in csv.open_csv(file, reading(False), parsing, one):
             if row < len(batch):
                 return str(batch[0][row])
             row -= len(batch)
