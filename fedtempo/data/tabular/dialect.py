@@ -27,6 +27,8 @@ SAMPLE_BYTES = 1 << 20
 _SEPARATORS = (",", ";", "\t", "|")
 _ROWS = 200
 _SCANNED_BYTES = 1 << 16
+_WITH_ASCII = ("utf-8", "utf-8-sig", "cp1252", "latin-1", "ascii")
+"""Encodings in which the bytes of ASCII are those of no other character."""
 _FEWEST_EQUAL = 0.9
 
 
@@ -182,6 +184,15 @@ def _undecodable(file: Path, encoding: str) -> int | None:
             if not block:
                 return None
             position += len(block)
+
+
+def has_quotes(file: Path, dialect: Dialect) -> bool:
+    """Return whether a file may have quoted cells, which may hold line breaks: False if it has no quote."""
+    if dialect.quote is None or dialect.encoding not in _WITH_ASCII:
+        return True
+    quote = dialect.quote.encode()
+    with open(file, "rb", buffering=0) as content:
+        return any(quote in block for block in iter(lambda: content.read(_SCANNED_BYTES), b""))
 
 
 def _beginning(file: Path, encoding: str) -> str:

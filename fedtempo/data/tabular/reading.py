@@ -7,7 +7,7 @@ import csv as python_csv
 from pathlib import Path
 from typing import Any
 
-from fedtempo.data.tabular.dialect import SAMPLE_BYTES, Dialect, find_dialect
+from fedtempo.data.tabular.dialect import SAMPLE_BYTES, Dialect, find_dialect, has_quotes
 from fedtempo.data.tabular.file import TableFile
 from fedtempo.errors import ConfigError
 
@@ -75,7 +75,9 @@ def _text(file: Path, named: Dialect, size: int) -> TableFile:
             use_threads=use_threads, block_size=2 * SAMPLE_BYTES, encoding=dialect.encoding, column_names=names
         )
 
-    parsing = csv.ParseOptions(delimiter=dialect.separator, quote_char=dialect.quote, newlines_in_values=True)
+    parsing = csv.ParseOptions(
+        delimiter=dialect.separator, quote_char=dialect.quote, newlines_in_values=has_quotes(file, dialect)
+    )
 
     def converting(**types: Any) -> Any:
         return csv.ConvertOptions(
