@@ -140,7 +140,7 @@ def must_be_later(
 
 def untrained_classes(train: IntArray, test: IntArray, names: Sequence[str]) -> str | None:
     """Return a warning if classes occur among the test examples alone, such as those that began late; else None."""
-    kinds, counts = np.unique(test[~np.isin(test, train)], return_counts=True)
+    kinds, counts = np.unique(test[~np.isin(test, np.unique(train))], return_counts=True)
     if not len(kinds):
         return None
     shown = [f"{names[kind] if names else kind} ({count:,})" for kind, count in zip(kinds.tolist(), counts.tolist())]

@@ -52,9 +52,9 @@ def spread(keys: Sequence[IntArray], share: float, n: int) -> BoolArray:
         order = order[np.argsort(small[order], kind="stable")]
     if len(keys) > 1 and n:
         order = _mixed(order, [key[order] for key in keys], rng)
-    marks = np.floor(np.arange(1, n + 1) * share) > np.floor(np.arange(n) * share)
+    before = np.floor(np.arange(n + 1) * share)
     chosen = np.zeros(n, dtype=bool)
-    chosen[order[marks]] = True
+    chosen[order[before[1:] > before[:-1]]] = True
     return chosen
 
 

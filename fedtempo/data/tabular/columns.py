@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -106,16 +106,9 @@ def must_have_values(table: TableFile, name: str) -> None:
         raise ConfigError(f"{table.file}: {name!r} has no values; exclude it with drop = [{name!r}]")
 
 
-def used_values(table: TableFile, name: str) -> list[Any]:
-    """Return the distinct values of a column, in the order in which they first occur in the file or its dictionary."""
-    values, codes = table.encoded(name)
-    counts = np.bincount(codes + 1, minlength=len(values) + 1)[1:]
-    return [value for value, count in zip(values, counts) if count]
-
-
 def _date_format(tables: Sequence[TableFile], name: str, dates: str | None) -> str | None:
     """Return the format of the dates that all texts of a column are, None if they are none."""
-    texts = [text for table in tables if table.kind(name) == "text" for text in used_values(table, name)]
+    texts = [text for table in tables if table.kind(name) == "text" for text in table.encoded(name).used]
     try:
         return format_of(list(dict.fromkeys(texts)), dates)
     except UnclearDateError as error:
@@ -128,7 +121,7 @@ def _part(table: TableFile, name: str, form: str | None) -> _Part:
         return _Part(table, "nothing", lambda first, last: np.full(last - first, np.nan))
     if table.kind(name) != "text":
         return _arrow_part(table, name)
-    used, numerals = used_values(table, name), table.dialect.numerals
+    used, numerals = table.encoded(name).used, table.dialect.numerals
     if not used:
         return _Part(table, "nothing", lambda first, last: np.full(last - first, np.nan))
     if form is not None:
@@ -137,7 +130,7 @@ def _part(table: TableFile, name: str, form: str | None) -> _Part:
     if not any(map(numerals.reads, used)) or (is_typed and all(map(numerals.reads, used))):
         must_be_text(table, name, used)
         return _Part(table, "texts", lambda first, last: np.full(last - first, np.nan))
-    values, codes = table.encoded(name)
+    values, codes, _ = table.encoded(name)
     is_number = np.array([bool(numerals.reads(value)) for value in values])
     if (others := (codes >= 0) & ~is_number[codes]).any():
         raise not_a("number", table, name, int(np.argmax(others)))
@@ -156,7 +149,7 @@ def must_be_text(table: TableFile, name: str, used: Sequence[str]) -> None:
 
 def not_a(what: str, table: TableFile, name: str, row: int) -> ConfigError:
     """Return the error about a text among numbers or dates."""
-    values, codes = table.encoded(name)
+    values, codes, _ = table.encoded(name)
     value = values[codes[row]]
     offers = offered([value]) if what == "number" else ""
     mark = "if it stands for a missing value, add it to data.options.missing_values"
@@ -165,7 +158,7 @@ def not_a(what: str, table: TableFile, name: str, row: int) -> ConfigError:
 
 
 def _texts(tables: Sequence[TableFile], name: str) -> Texts:
-    kinds = sorted(used_values(tables[0], name))
+    kinds = sorted(tables[0].encoded(name).used)
     number = {kind: i for i, kind in enumerate(kinds)}
     codes: list[npt.NDArray[np.int32]] = []
     unknown: dict[str, None] = {}
@@ -173,10 +166,10 @@ def _texts(tables: Sequence[TableFile], name: str) -> Texts:
         if table.kind(name) == "empty":
             codes.append(np.full(len(table), MISSING, dtype=np.int32))
             continue
-        values, numbers = table.encoded(name)
+        values, numbers, _ = table.encoded(name)
         new = np.array([*(number.get(value, UNKNOWN) for value in values), MISSING], dtype=np.int32)
         codes.append(new[numbers])
-        unknown |= {value: None for value in used_values(table, name) if value not in number}
+        unknown |= {value: None for value in table.encoded(name).used if value not in number}
     return Texts(name, tuple(kinds), np.concatenate(codes), tuple(unknown))
 
 

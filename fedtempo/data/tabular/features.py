@@ -66,10 +66,13 @@ class Features:
         train = np.empty((self.n_rows - n_test, len(outputs)), dtype=np.float32)
         test = np.empty((n_test, len(outputs)), dtype=np.float32)
 
+        starts = range(0, self.n_rows, _ROWS)
+        tests_before = np.cumsum([0, *(np.count_nonzero(is_test[start : start + _ROWS]) for start in starts)])
+
         def fill(start: int) -> None:
             stop = min(start + _ROWS, self.n_rows)
             tested = is_test[start:stop]
-            before = int(is_test[:start].sum())
+            before = int(tests_before[start // _ROWS])
             parts = [(train, np.flatnonzero(~tested), start - before), (test, np.flatnonzero(tested), before)]
             for first in range(0, len(outputs), _COLUMNS):
                 block = np.empty((len(outputs[first : first + _COLUMNS]), stop - start), dtype=np.float32)
@@ -85,7 +88,6 @@ class Features:
                 for array, rows, at in parts:
                     array[at : at + len(rows), first : first + len(block)] = block[:, rows].T
 
-        starts = range(0, self.n_rows, _ROWS)
         with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1) or 1, "fedtempo-features") as pool:
             list(pool.map(fill, starts))  # each writes rows of its own
         return Filled(train, test)

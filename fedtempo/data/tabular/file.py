@@ -19,10 +19,14 @@ Kind = Literal["text", "whole", "numbers", "dates", "times", "empty", "other"]
 
 
 class Encoded(NamedTuple):
-    """A column as numbers of distinct values: `values` by number, and the number of each row, -1 if it is missing."""
+    """A column as numbers of distinct values: `values` by number, and the number of each row, -1 if it is missing.
+
+    used: the values that occur; a dictionary in the file may have others.
+    """
 
     values: list[Any]
     codes: npt.NDArray[np.int32]
+    used: list[Any]
 
 
 class TableFile:
@@ -125,7 +129,10 @@ class TableFile:
             -1 if value is None or value in missing or value != value else number.setdefault(value, len(number))
             for value in (value.strip() if isinstance(value, str) else value for value in values)
         ]
-        return Encoded(list(number), np.array([*new, -1], dtype=np.int32)[codes])
+        encoded = np.array([*new, -1], dtype=np.int32)[codes]
+        occurs = np.zeros(len(number) + 1, dtype=np.bool_)
+        occurs[encoded] = True
+        return Encoded(list(number), encoded, [value for value, found in zip(number, occurs) if found])
 
     def distinct(self, name: str) -> int:
         """Return how many different values a column has, those that are missing not counted."""

@@ -20,7 +20,7 @@ from fedtempo.data.labels import (
     signs,
 )
 from fedtempo.data.leaks import is_named_as_id
-from fedtempo.data.tabular.columns import Numbers, column, must_be_text, not_a, used_values
+from fedtempo.data.tabular.columns import Numbers, column, must_be_text, not_a
 from fedtempo.data.tabular.dates import FloatArray
 from fedtempo.data.tabular.file import TableFile
 from fedtempo.data.tabular.numerals import USUAL
@@ -89,7 +89,7 @@ def must_be_labelled(rows: TableFile, other: TableFile, name: str, option: str) 
 
 def _is_secret(table: TableFile, name: str) -> bool:
     """Return whether -1 is among the labels of a table."""
-    return any(str(value) in ("-1", "-1.0") for value in used_values(table, name))
+    return any(str(value) in ("-1", "-1.0") for value in table.encoded(name).used)
 
 
 def numbered(table: TableFile, name: str) -> tuple[IntArray, tuple[str, ...]]:
@@ -98,8 +98,8 @@ def numbered(table: TableFile, name: str) -> tuple[IntArray, tuple[str, ...]]:
     Raises ConfigError if a value is missing.
     """
     table.must_be_known(name, DROP_ROWS.format(name))
-    values, codes = table.encoded(name)
-    used = used_values(table, name)
+    values, codes, _ = table.encoded(name)
+    used = table.encoded(name).used
     if all(isinstance(value, int) for value in used):
         order = {value: i for i, value in enumerate(sorted(used))}
     else:
@@ -114,13 +114,13 @@ def numbered_as(table: TableFile, name: str, names: Sequence[str]) -> IntArray |
         return None
     table.must_be_known(name)
     number = {known: i for i, known in enumerate(names)}
-    values, codes = table.encoded(name)
+    values, codes, _ = table.encoded(name)
     return np.array([number.get(name_of(value), -1) for value in values], dtype=np.int64)[codes]
 
 
 def _are_numerals(tables: Sequence[TableFile], name: str) -> bool:
     """Return whether labels are numbers with marks that pyarrow does not read, such as 1.234,5."""
-    used = [(table.dialect, value) for table in tables for value in used_values(table, name)]
+    used = [(table.dialect, value) for table in tables for value in table.encoded(name).used]
     return not all(USUAL.reads(value) for _, value in used) and all(
         dialect.names_numerals and dialect.numerals.reads(value) for dialect, value in used
     )
@@ -136,7 +136,7 @@ def _read_numbers(tables: Sequence[TableFile], name: str) -> FloatArray:
 
 def _whole(tables: Sequence[TableFile], name: str, task: str | None) -> TableLabels:
     """Return labels that are integers or booleans."""
-    kinds = sorted({value for table in tables for value in used_values(table, name)})
+    kinds = sorted({value for table in tables for value in table.encoded(name).used})
     if task is None and not any(isinstance(kind, bool) for kind in kinds):
         _check_whole(tables, name, np.array(kinds))
     if task is None and len(kinds) > MOST_CLASSES:
@@ -177,12 +177,12 @@ def _named(tables: Sequence[TableFile], name: str, task: str | None, relabel: Ma
         raise ConfigError(f"relabel: gives labels of {name!r} names; remove it, or task = 'numbers'")
     for table in tables:
         if task is None and not relabel and table.kind(name) == "text":
-            must_be_text(table, name, used_values(table, name))
+            must_be_text(table, name, table.encoded(name).used)
 
     def named(value: Any) -> str:
         return relabel.get(str(value), str(value))
 
-    kinds = sorted({named(value) for table in tables for value in used_values(table, name)}, key=natural)
+    kinds = sorted({named(value) for table in tables for value in table.encoded(name).used}, key=natural)
     n = sum(map(len, tables))
     if task is None and is_identifier(np.array(kinds), n):
         raise ConfigError(
@@ -196,8 +196,8 @@ def _coded(tables: Sequence[TableFile], name: str, number: Callable[[Any], int])
     """Return the number of each row's label."""
     parts = []
     for table in tables:
-        values, codes = table.encoded(name)
-        used = set(used_values(table, name))
+        values, codes, _ = table.encoded(name)
+        used = set(table.encoded(name).used)
         numbers = [number(value) if value in used else -1 for value in values]
         parts.append(np.array(numbers, dtype=np.int64)[codes])
     return np.concatenate(parts)
@@ -207,7 +207,7 @@ def _checked(relabel: Any, tables: Sequence[TableFile], name: str) -> Mapping[st
     """Return the option `relabel`. Raises ConfigError if it is no table of texts, or names a label that nobody has."""
     if not isinstance(relabel, Mapping) or not all(isinstance(new, str) and new for new in relabel.values()):
         raise ConfigError(f"relabel = {relabel!r}: must be a table of texts, such as {{ '>50K.' = '>50K' }}")
-    known = {str(value) for table in tables for value in used_values(table, name)}
+    known = {str(value) for table in tables for value in table.encoded(name).used}
     for label in relabel:
         if label not in known:
             raise ConfigError(f"relabel: no row has the label {label!r}{nearest(label, known)}")

@@ -36,7 +36,7 @@ def _leak(tables: Sequence[TableFile], used: set[str | None], drop: Sequence[str
         def values(name: str) -> list[Any]:
             found, start = [], 0
             for part in tables:
-                distinct, codes = part.encoded(name)
+                distinct, codes, _ = part.encoded(name)
                 chosen = codes[(test[start : start + len(part)] == tested) & (codes >= 0)]
                 found += np.array(distinct, dtype=object)[chosen].tolist()
                 start += len(part)

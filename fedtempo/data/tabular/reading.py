@@ -65,7 +65,7 @@ def _parquet(file: Path, named: Dialect) -> TableFile:
 
 
 def _text(file: Path, named: Dialect, size: int) -> TableFile:
-    from pyarrow import ArrowInvalid, csv, default_memory_pool
+    from pyarrow import ArrowInvalid, csv, system_memory_pool
 
     dialect, found = find_dialect(file, named)
     names = None if dialect.columns is None else list(dialect.columns)
@@ -93,8 +93,9 @@ def _text(file: Path, named: Dialect, size: int) -> TableFile:
             beginning = next(iter(csv.open_csv(file, reading(False), parsing, converting())))
             types = _types(beginning)
             with contextlib.suppress(ArrowInvalid):  # further down is something else
-                columns = csv.read_csv(file, reading(True), parsing, converting(column_types=types))
-                default_memory_pool().release_unused()
+                pool = system_memory_pool()  # others return memory page by page, which takes longer than to parse
+                columns = csv.read_csv(file, reading(True), parsing, converting(column_types=types), pool)
+                pool.release_unused()
         if columns is None:  # errors name the row if one thread reads
             columns = csv.read_csv(file, reading(False), parsing, converting())
     except ArrowInvalid as error:
