@@ -140,7 +140,9 @@ def must_be_later(
 
 def untrained_classes(train: IntArray, test: IntArray, names: Sequence[str]) -> str | None:
     """Return a warning if classes occur among the test examples alone, such as those that began late; else None."""
-    kinds, counts = np.unique(test[~np.isin(test, np.unique(train))], return_counts=True)
+    kinds, counts = np.unique(test, return_counts=True)
+    new = ~np.isin(kinds, train)
+    kinds, counts = kinds[new], counts[new]
     if not len(kinds):
         return None
     shown = [f"{names[kind] if names else kind} ({count:,})" for kind, count in zip(kinds.tolist(), counts.tolist())]

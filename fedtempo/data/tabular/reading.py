@@ -65,7 +65,7 @@ def _parquet(file: Path, named: Dialect) -> TableFile:
 
 
 def _text(file: Path, named: Dialect, size: int) -> TableFile:
-    from pyarrow import ArrowInvalid, csv, system_memory_pool
+    from pyarrow import ArrowInvalid, csv
 
     dialect, found = find_dialect(file, named)
     names = None if dialect.columns is None else list(dialect.columns)
@@ -93,7 +93,7 @@ def _text(file: Path, named: Dialect, size: int) -> TableFile:
             beginning = next(iter(csv.open_csv(file, reading(False), parsing, converting())))
             types = _types(beginning)
             with contextlib.suppress(ArrowInvalid):  # further down is something else
-                pool = system_memory_pool()  # others return memory page by page, which takes longer than to parse
+                pool = _pool()
                 columns = csv.read_csv(file, reading(True), parsing, converting(column_types=types), pool)
                 pool.release_unused()
         if columns is None:  # errors name the row if one thread reads
@@ -116,6 +116,16 @@ def _text(file: Path, named: Dialect, size: int) -> TableFile:
         return ""
 
     return TableFile(file, columns.rename_columns(trimmed), named, dialect, found, 2 if names is None else 1, raw)
+
+
+def _pool() -> Any:
+    """Return where large tables are kept: jemalloc, where pyarrow has it, takes less time for fresh memory."""
+    from pyarrow import default_memory_pool, jemalloc_memory_pool
+
+    try:
+        return jemalloc_memory_pool()
+    except NotImplementedError:
+        return default_memory_pool()
 
 
 def _on_one_line(name: str) -> str:
