@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,9 +43,9 @@ def spread(keys: Sequence[IntArray], share: float, n: int) -> BoolArray:
     ten classes, the same two classes would be chosen at every client, and be missing among the other examples.
     """
     rng = np.random.default_rng(list(b"train and test"))
-    random = rng.permutation(n)
-    order = np.empty(n, dtype=np.int64)
-    order[random] = np.arange(n)
+    numbers = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)  # half the memory, the same permutation
+    order: npt.NDArray[Any] = np.empty_like(numbers)
+    order[rng.permutation(numbers)] = numbers
     for key in reversed(keys):
         small = (
             key.astype(np.uint16) if len(key) and key.min() >= 0 and key.max() < 2**16 else key
@@ -58,7 +59,7 @@ def spread(keys: Sequence[IntArray], share: float, n: int) -> BoolArray:
     return chosen
 
 
-def _mixed(order: IntArray, keys: Sequence[IntArray], rng: np.random.Generator) -> IntArray:
+def _mixed(order: npt.NDArray[Any], keys: Sequence[IntArray], rng: np.random.Generator) -> npt.NDArray[Any]:
     """Return items in an order in which groups of equal keys are whole, and in random order within the first key.
 
     order: the items, sorted by the keys. keys: of the items in this order.
@@ -71,8 +72,7 @@ def _mixed(order: IntArray, keys: Sequence[IntArray], rng: np.random.Generator) 
     mixed = np.lexsort((rng.random(len(starts)), keys[0][starts]))
     counts = np.diff(starts, append=len(order))[mixed]
     shifts = starts[mixed] - (np.cumsum(counts) - counts)
-    positions: IntArray = np.repeat(shifts, counts) + np.arange(len(order))
-    return order[positions]
+    return order[np.repeat(shifts, counts) + np.arange(len(order))]
 
 
 def grouped(groups: IntArray, keys: Sequence[IntArray], share: float) -> BoolArray:

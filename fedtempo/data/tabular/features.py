@@ -28,7 +28,7 @@ Float32Array = npt.NDArray[np.float32]
 Number = TypeVar("Number", np.float64, np.int32)
 
 _MOST_CATEGORIES = 50
-_ROWS, _COLUMNS = 1 << 15, 16
+_ROWS, _COLUMNS = 1 << 16, 8
 """Rows and features that are converted at once: few enough for a processor's cache, enough for vectorised code."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv as python_csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,9 @@ def _text(file: Path, named: Dialect, size: int) -> TableFile:
         delimiter=dialect.separator, quote_char=dialect.quote, newlines_in_values=has_quotes(file, dialect)
     )
 
-    def converting(**types: Any) -> Any:
+    def converting(null_values: Sequence[str], **types: Any) -> Any:
         return csv.ConvertOptions(
-            null_values=dialect.null_values,
+            null_values=null_values,
             strings_can_be_null=True,
             decimal_point=dialect.numerals.decimal,
             **types,
@@ -90,14 +91,15 @@ def _text(file: Path, named: Dialect, size: int) -> TableFile:
     columns = None
     try:
         if size > SAMPLE_BYTES:
-            beginning = next(iter(csv.open_csv(file, reading(False), parsing, converting())))
+            beginning = next(iter(csv.open_csv(file, reading(False), parsing, converting(dialect.null_values))))
             types = _types(beginning)
             with contextlib.suppress(ArrowInvalid):  # further down is something else
                 pool = _pool()
-                columns = csv.read_csv(file, reading(True), parsing, converting(column_types=types), pool)
+                usual = converting(dialect.missing_values, column_types=types)  # fewer to compare with
+                columns = csv.read_csv(file, reading(True), parsing, usual, pool)
                 pool.release_unused()
         if columns is None:  # errors name the row if one thread reads
-            columns = csv.read_csv(file, reading(False), parsing, converting())
+            columns = csv.read_csv(file, reading(False), parsing, converting(dialect.null_values))
     except ArrowInvalid as error:
         ways = f"encoding {dialect.encoding}, separator {dialect.separator!r}, quote {dialect.quote!r}"
         text = " ".join(str(error).split())

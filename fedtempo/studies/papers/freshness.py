@@ -35,8 +35,8 @@ def decided_by(module: str, settings: Iterable[str], strategies: Iterable[str] |
     return {
         "module": module,
         "strategies": used,
-        "code": _code_sha256(tuple(deciding_files(None if used is None else [module, *used]))),
-        "studies": _code_sha256(tuple(sorted(studies))),
+        "code": _code_sha256(deciding_files(None if used is None else [module, *used])),
+        "studies": _code_sha256(sorted(studies)),
         "settings": {stem: _settings_sha256(stem) for stem in sorted(settings)},
     }
 
@@ -68,12 +68,16 @@ def _today(before: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
 
 
-@cache
-def _code_sha256(files: tuple[Path, ...]) -> str:
+def _code_sha256(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in files:
-        digest.update(path.name.encode() + b"\n" + without_comments(path.read_text(encoding="utf-8")).encode())
+        digest.update(path.name.encode() + b"\n" + _code(path))
     return digest.hexdigest()
+
+
+@cache
+def _code(path: Path) -> bytes:
+    return without_comments(path.read_text(encoding="utf-8")).encode()
 
 
 def _settings_sha256(stem: str) -> str:
