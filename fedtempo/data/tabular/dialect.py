@@ -26,7 +26,7 @@ SAMPLE_BYTES = 1 << 20
 
 _SEPARATORS = (",", ";", "\t", "|")
 _ROWS = 200
-_SCANNED_BYTES = 1 << 16
+_SCANNED_BYTES = 1 << 18
 _WITH_ASCII = ("utf-8", "utf-8-sig", "cp1252", "latin-1", "ascii")
 """Encodings in which the bytes of ASCII are those of no other character."""
 _FEWEST_EQUAL = 0.9

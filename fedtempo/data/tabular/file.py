@@ -122,14 +122,16 @@ class TableFile:
         whole = column.unify_dictionaries().combine_chunks()
         values: list[Any] = whole.dictionary.to_pylist()
         indices = chunked_array([whole.indices])
-        codes = np.where(arrow.mask(indices.is_valid()), arrow.values(indices, np.int32), -1)
+        codes = arrow.values(indices, np.int32)
+        if indices.null_count:
+            codes = np.where(arrow.mask(indices.is_valid()), codes, -1)
         missing = {value.strip() for value in self.dialect.missing_values}
         number: dict[Any, int] = {}
         new = [
             -1 if value is None or value in missing or value != value else number.setdefault(value, len(number))
             for value in (value.strip() if isinstance(value, str) else value for value in values)
         ]
-        encoded = np.array([*new, -1], dtype=np.int32)[codes]
+        encoded = codes if new == list(range(len(values))) else np.array([*new, -1], dtype=np.int32)[codes]
         occurs = np.zeros(len(number) + 1, dtype=np.bool_)
         occurs[encoded] = True
         return Encoded(list(number), encoded, [value for value, found in zip(number, occurs) if found])
