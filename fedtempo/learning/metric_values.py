@@ -44,25 +44,20 @@ class Metrics:
         """
         if targets.ndim == 3:
             return self._of_masks(targets, gathered, is_finite)
-        values: dict[str, Any] = {}
         several = targets.dtype == np.bool_
         predicted = predictions(gathered, targets) if self.gathers == "outputs" else gathered
-        for entry in self._asked:
-            name = name_of(entry)
-            if name == CONFUSION:
-                if is_finite:
-                    values[name] = _confusion(targets, predicted, self._n_outputs)
-            elif name == BY_CLASS:
-                shares = _by_label(targets, predicted) if several else _by_class(targets, predicted, self._n_outputs)
-                values[name] = shares if is_finite else np.full_like(shares, math.nan)
-            elif not is_finite:
-                values[name] = math.nan
-            elif isinstance(entry, OwnMetric):
-                values[name] = self._own(entry, targets, gathered)
-            else:
-                by_outputs = METRICS[entry].gathers == "outputs"
-                values[name] = _COMPUTE[entry](targets, gathered if by_outputs else predicted)
-        return values
+        return self._values(
+            targets,
+            gathered,
+            is_finite,
+            confusion=lambda: _confusion(targets, predicted, self._n_outputs),
+            by_class=lambda: (
+                _by_label(targets, predicted) if several else _by_class(targets, predicted, self._n_outputs)
+            ),
+            named=lambda metric: _COMPUTE[metric](
+                targets, gathered if METRICS[metric].gathers == "outputs" else predicted
+            ),
+        )
 
     def _of_masks(self, targets: Array, gathered: Array, is_finite: bool) -> dict[str, Any]:
         """Return `of` for masks, whose predictions are gathered as counts."""
@@ -70,21 +65,41 @@ class Metrics:
             counts = pixel_metrics.counted(targets, gathered.argmax(axis=1), self._n_outputs)
         else:
             counts = gathered.sum(axis=0)
+        return self._values(
+            targets,
+            gathered,
+            is_finite,
+            confusion=lambda: counts,
+            by_class=lambda: pixel_metrics.recall(counts),
+            named=lambda metric: pixel_metrics.mean_of(pixel_metrics.PER_CLASS[metric](counts)),
+        )
+
+    def _values(
+        self,
+        targets: Array,
+        gathered: Array,
+        is_finite: bool,
+        *,
+        confusion: Callable[[], Array],
+        by_class: Callable[[], Array],
+        named: Callable[[str], float],
+    ) -> dict[str, Any]:
+        """Return what was asked for. confusion, by_class, named: compute it, the last one a metric by its name."""
         values: dict[str, Any] = {}
         for entry in self._asked:
             name = name_of(entry)
             if name == CONFUSION:
                 if is_finite:
-                    values[name] = counts
+                    values[name] = confusion()
             elif name == BY_CLASS:
-                shares = pixel_metrics.recall(counts)
+                shares = by_class()
                 values[name] = shares if is_finite else np.full_like(shares, math.nan)
             elif not is_finite:
                 values[name] = math.nan
             elif isinstance(entry, OwnMetric):
                 values[name] = self._own(entry, targets, gathered)
             else:
-                values[name] = pixel_metrics.mean_of(pixel_metrics.PER_CLASS[entry](counts))
+                values[name] = named(entry)
         return values
 
     def _own(self, entry: OwnMetric, targets: Array, outputs: Array) -> float:
