@@ -21,6 +21,7 @@ from fedtempo.parts.user_code import described, user_code
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 Given = npt.ArrayLike | Mapping[str, npt.ArrayLike] | tuple[npt.ArrayLike, ...]
 """Inputs as sources give them."""
 
@@ -47,6 +48,9 @@ class Dataset:
     which what it predicts begins, if that is earlier, float64 (n,). train_missing: the number of values that each
     training example lacked in its file, int64 (n,). All are None if unknown.
 
+    refit: returns this data set with all that is computed from training examples, such as means that scale features,
+    computed from some of them, given by a mask (n,) of the training examples; None if nothing is.
+
     Raises ValueError for arrays that do not fit together.
     """
 
@@ -68,6 +72,7 @@ class Dataset:
     train_times: FloatArray | None = None
     train_starts: FloatArray | None = None
     train_missing: IntArray | None = None
+    refit: Callable[[BoolArray], Dataset] | None = None
 
     def __post_init__(self) -> None:
         for split, x, y in self._splits:
@@ -201,10 +206,17 @@ class Dataset:
         with user_code(where, function):
             train, test = function(separate(self.train_x)), function(separate(self.test_x))
             held = None if self.validation_x is None else function(separate(self.validation_x))
+        refit = self.refit
         try:
             train_x, both_x, _ = _inputs(train, test if held is None else joined(test, held, "x"), None)
             n = len(self.test_y)
-            return replace(self, train_x=train_x, test_x=both_x[:n], validation_x=None if held is None else both_x[n:])
+            return replace(
+                self,
+                train_x=train_x,
+                test_x=both_x[:n],
+                validation_x=None if held is None else both_x[n:],
+                refit=None if refit is None else lambda mask: refit(mask).transformed(function, where),
+            )
         except Exception as error:  # the function returned something else
             raise ConfigError(f"{where}: {described(error)}") from error
 

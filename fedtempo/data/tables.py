@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-
-from fedtempo.data.about import by_client, held_out_by
-from fedtempo.data.dataset import Dataset, IntArray, from_arrays
-from fedtempo.data.held_out import check_options, untrained_classes
-from fedtempo.data.labels import MOST_CLASSES
+from fedtempo.data.dataset import Dataset
+from fedtempo.data.held_out import check_options
 from fedtempo.data.splitting import check_share
 from fedtempo.data.tabular.dates import check_dates
 from fedtempo.data.tabular.dialect import named_dialect
-from fedtempo.data.tabular.examples import SplitExamples, Tokens, examples_of
-from fedtempo.data.tabular.features import read_features
-from fedtempo.data.tabular.file import TableFile
-from fedtempo.data.tabular.leaks import leak_of
+from fedtempo.data.tabular.examples import Tokens
 from fedtempo.data.tabular.missing import Missing
-from fedtempo.data.tabular.purposes import Purposes, check_purposes, purposes_of
-from fedtempo.data.tabular.roles import Asked, Roles
-from fedtempo.data.tabular.rows import Rows, labels_of, read_rows
-from fedtempo.data.tabular.table_set import TableSet, read_tables
+from fedtempo.data.tabular.reader import TableReader
+from fedtempo.data.tabular.roles import Asked
 from fedtempo.data.tabular.windowed import WindowShape
-from fedtempo.data.validation import Split
 from fedtempo.data.windows import check_windows
 from fedtempo.errors import ConfigError
-from fedtempo.parts.natural_order import listed
 
 
 def table(
@@ -112,18 +99,22 @@ def table(
     shape = None if window is None else WindowShape(window, horizon, stride)
     asked = Asked(label, client, group, time, features, drop or [], has_past=shape is not None and horizon > 0)
 
-    tables, roles = read_tables(path, test, validation, dialect, asked, holes)
-    tokens = None if tokenizer is None else Tokens(tokenizer, length)
-    x = read_features(tables.all, roles.features, holes, form) if tokens is None else tokens
-    rows = read_rows(tables, roles, labels_of(tables, roles, task, relabel), form, shape)
-    purposes = purposes_of(tables, rows, test_share)
-    check_purposes(tables, roles, rows, purposes, form)
-    examples = examples_of(tables, roles, rows, purposes, x, standardize, fit)
-    warnings = [*x.warnings, *examples.warnings, *_warnings(tables, roles, rows, purposes)]
-    notes = [_about(roles, rows, examples.scale, tokens, shape), *x.said, *tables.notes]
-    lacking = _lacking(tables.training, roles.features if missing is not None else ())
-    del tables, x  # they may be as large as the features
-    return _dataset(f"table:{path}", examples, rows, lacking, "; ".join(notes), warnings, validation is not None)
+    return TableReader(
+        path=path,
+        test=test,
+        validation=validation,
+        dialect=dialect,
+        asked=asked,
+        missing=holes,
+        form=form,
+        task=task,
+        relabel=relabel,
+        test_share=test_share,
+        tokens=None if tokenizer is None else Tokens(tokenizer, length),
+        shape=shape,
+        standardize=standardize,
+        fit=fit,
+    ).read()
 
 
 def _check_task(task: str | None) -> None:
@@ -138,72 +129,3 @@ def _check_fit(fit: str, client: str | None, is_fitted: bool) -> None:
         raise ConfigError("fit = 'client': needs client, the column that names the client of a row")
     if fit == "client" and not is_fitted:
         raise ConfigError("fit = 'client': has no effect; set standardize or missing, or remove it")
-
-
-def _warnings(tables: TableSet, roles: Roles, rows: Rows, purposes: Purposes) -> list[str]:
-    """Return warnings about leaks, and about classes that no training row has."""
-    warnings: list[str | None] = []
-    if roles.group is None and roles.time is None:
-        warnings.append(leak_of(tables, roles, purposes))
-    y, class_names = rows.labels
-    if class_names:
-        warnings.append(untrained_classes(y[purposes.training], y[purposes.test], class_names))
-    return [line for line in warnings if line is not None]
-
-
-def _about(roles: Roles, rows: Rows, scale: str, tokens: Tokens | None, shape: WindowShape | None) -> str:
-    """Return what is predicted from what, whose the rows are, and which are held out. scale: of labels, in words."""
-    label, names, class_names = roles.label, roles.features, rows.labels.class_names
-    classes = ", ".join(class_names) if len(class_names) <= MOST_CLASSES else listed(class_names)
-    kind = f"classes of {label!r}: {classes}" if class_names else f"numbers of {label!r}{scale}"
-    features_text = f"{len(names)} features" if tokens is None else f"{tokens.length} tokens of {names[0]!r}"
-    if shape is not None:
-        window, horizon, _ = shape
-        ahead = f"of the next {horizon} rows" if horizon > 1 else "of the next row" if horizon else "of their last row"
-        kind, features_text = f"{kind} {ahead}", f"windows of {window} rows of {', '.join(names)} by {roles.time!r}"
-    without = f" without the identifiers {listed(map(repr, roles.identifiers))}" if roles.identifiers else ""
-    clients, together = by_client(roles.client, rows.owners.names), held_out_by(roles.group, roles.time)
-    return f"{kind}, from {features_text}{without}{clients}{together}"
-
-
-def _lacking(table: TableFile, names: Sequence[str]) -> IntArray:
-    """Return how many values each row of a table lacks in these columns."""
-    lacking = np.zeros(len(table), dtype=np.int64)
-    for name in names:
-        lacking += table.missing(name)
-    return lacking
-
-
-def _dataset(
-    name: str,
-    examples: SplitExamples,
-    rows: Rows,
-    lacking: IntArray,
-    about: str,
-    warnings: Sequence[str],
-    has_validation: bool,
-) -> Dataset:
-    """Return the data set of these examples. lacking: the missing values of each row of the table of training rows."""
-    trained, tested, validated = examples.training, examples.test, examples.validation
-    class_names = rows.labels.class_names
-    horizon = 0 if rows.windows is None else rows.windows.horizon
-    return from_arrays(
-        name,
-        trained.x,
-        trained.y,
-        tested.x,
-        tested.y,
-        len(class_names) or None,
-        task="classes" if class_names else "numbers",
-        train_owners=examples.train_owners,
-        test_owners=examples.test_owners,
-        owner_names=rows.owners.names,
-        class_names=class_names,
-        about=about,
-        warnings=tuple(warnings),
-        validation=Split(validated.x, validated.y) if has_validation else None,
-        train_groups=None if rows.groups is None else rows.groups[trained.rows],
-        train_times=None if rows.times is None else rows.times[trained.rows],
-        train_starts=None if rows.times is None or horizon < 2 else rows.times[trained.first],
-        train_missing=lacking[trained.rows],
-    )

@@ -45,14 +45,21 @@ class Windows:
     series: IntArray
     times: FloatArray
 
+    def rows(self, mask: BoolArray) -> IntArray:
+        """Return the rows of each window whose rows are all in `mask`, those predicted last, (n, window + horizon).
+
+        Windows come by series and in order of time.
+        """
+        span = self.window + self.horizon
+        return window_rows(self.series, self.times, np.flatnonzero(mask), span, self.stride)
+
     def examples(self, x: npt.NDArray[Any], y: npt.NDArray[Any], mask: BoolArray) -> Examples:
-        """Return the windows whose rows, those predicted included, are all in `mask`, by series and in order of time.
+        """Return the windows whose rows (`rows`) are all in `mask`.
 
         x (rows, features) becomes (n, window, features). y (rows,) becomes the labels of the rows predicted, (n,), or
         (n, horizon) if there are several.
         """
-        span = self.window + self.horizon
-        rows = window_rows(self.series, self.times, np.flatnonzero(mask), span, self.stride)
+        rows = self.rows(mask)
         labels = y[rows[:, self.window :] if self.horizon else rows[:, -1:]]
         first = rows[:, -max(1, self.horizon)]
         return Examples(x[rows[:, : self.window]], labels[:, 0] if labels.shape[1] == 1 else labels, rows[:, -1], first)

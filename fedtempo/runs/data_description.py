@@ -106,7 +106,7 @@ def describe_data(config: Config) -> DataDescription:
     dealt = deal(config, dataset)
     splits = split_examples(config, dataset, dealt.partition, dealt.owned, dealt.numbered)
     taking_part = [dealt.numbered[member] for member in splits.members.tolist()]
-    dataset, _ = with_quality(config, dataset, splits.owned, splits.client_tests, taking_part)
+    dataset, _ = with_quality(config, splits.dataset, splits.owned, splits.client_tests, taking_part)
     about = "; ".join(filter(None, (dataset.about, splits.about)))
     each = enumerate(zip(dealt.numbered, dealt.owned, strict=True))
     clients = [_client(dataset, splits, number, name, rows) for number, (name, rows) in each]

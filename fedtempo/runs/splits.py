@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,7 +12,6 @@ from fedtempo.data.client_tests import HeldOut, hold_out, owned_tests
 from fedtempo.data.dataset import Dataset, IntArray
 from fedtempo.data.partitions import ByOwner, Partition
 from fedtempo.data.selection import Selection
-from fedtempo.data.settings import DataSettings
 from fedtempo.data.test_clients import chosen_clients
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed
@@ -26,11 +25,13 @@ _WAY_OUT = "set data.validation_share, for example to 0.1"
 class Splits:
     """The examples of a run.
 
+    dataset: the data, with statistics such as means that scale features from training examples alone.
     members: numbers of the clients that take part, among all clients, ascending. owned: rows of each one's training
     examples. test, validation: what the global model is evaluated on; no validation set if None. client_tests: see
     `World`. about: what is unusual about the test set, for people; empty if nothing is.
     """
 
+    dataset: Dataset
     members: IntArray
     owned: list[IntArray]
     test: Selection
@@ -84,8 +85,7 @@ def split_examples(
         rng = partial(keyed_generator, seed, "client tests")
         training, client_tests = _held(dataset, training, data.client_test_share, n, rng, "data.client_test_share")
     test, validation = evaluated_on(config, dataset, tests, validation)
-    remarks = [about, _fitted_too_early(data)]
-    return Splits(members, training, test, validation, client_tests, "; ".join(filter(None, remarks)))
+    return Splits(_refitted(dataset, owned, training), members, training, test, validation, client_tests, about)
 
 
 def evaluated_on(
@@ -127,21 +127,20 @@ def _examples_of(dataset: Dataset, partition: Partition, owned: Sequence[IntArra
     return Selection(train=train, test=np.flatnonzero(np.isin(dataset.test_owners, list(owners))))
 
 
-def _fitted_too_early(data: DataSettings) -> str:
-    """Return a remark if features of a table are scaled or filled by statistics over examples that are held out here.
+def _refitted(dataset: Dataset, dealt: Sequence[IntArray], training: Sequence[IntArray]) -> Dataset:
+    """Return the data set with statistics over its training examples without those that are held out here.
 
-    The table is read before these are chosen.
+    dealt: rows of each client's examples before any were held out; training: of those that are left.
     """
-    missing, by_client = data.options.get("missing"), data.options.get("fit") == "client"
-    ways = missing.values() if isinstance(missing, Mapping) else [missing]
-    is_fitted = data.options.get("standardize") or any(way in ("median", "category") for way in ways)
-    shares = [key for key in ("validation_share", "client_test_share") if isinstance(getattr(data, key), float)]
-    included = [*([] if by_client or data.test_clients is None else ["test_clients"]), *shares]
-    if not data.source.startswith("table:") or not is_fitted or not included:
-        return ""
-    way_out = " (data.options.fit = 'client' does not)" if included == ["test_clients"] else ""
-    keys = " and ".join(f"data.{key}" for key in included)
-    return f"features are scaled and filled by statistics that include the examples of {keys}{way_out}"
+    fit_on = np.ones(len(dataset.train_y), dtype=bool)
+    fit_on[np.concatenate(dealt)] = False
+    fit_on[np.concatenate(training)] = True
+    if dataset.refit is None or fit_on.all():
+        return dataset
+    refitted = dataset.refit(fit_on)
+    if len(refitted.test_y) != len(dataset.test_y):
+        raise ConfigError(f"{dataset.name}: its test examples changed while they were read; start again")
+    return refitted
 
 
 def _without(

@@ -176,7 +176,7 @@ def build_world(config: Config) -> World:
         return _without_data(config, dataset, examples_beyond_data(config, dataset, n_clients, error))
     numbered = dealt.numbered
     splits = split_examples(config, dataset, partition, dealt.owned, numbered)
-    owned = splits.owned
+    owned, dataset = splits.owned, splits.dataset
     taking_part = [numbered[member] for member in splits.members.tolist()]
     dataset, drifts = with_quality(config, dataset, owned, splits.client_tests, taking_part)
     labels, n_labels = dataset.strata

@@ -15,7 +15,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.runs.choosing import for_choosing
 from fedtempo.runs.config import Config, parse
 from fedtempo.runs.run import run
-from fedtempo.runs.world import World, build_world
+from fedtempo.runs.world import World, build_world, load_data
 
 SPEEDS = [float(i) for i in range(1, 13)]
 
@@ -112,24 +112,84 @@ def test_clients_that_are_tested_on_do_not_train(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "held_out", "said"),
+    "held_out",
     [
-        ({"standardize": True}, {"test_clients": ["2"]}, "data.test_clients (data.options.fit = 'client' does not)"),
-        ({"missing": {"row": "median"}}, {"validation_share": 0.25}, "data.validation_share"),
-        ({"standardize": True}, {"test_clients": ["2"], "client_test_share": 0.25}, "data.test_clients and data.clien"),
-        ({"standardize": True, "fit": "client"}, {"client_test_share": 0.25}, "data.client_test_share"),
-        ({"standardize": True, "fit": "client"}, {"test_clients": ["2"]}, ""),
-        ({"missing": "drop"}, {"test_clients": ["2"]}, ""),
-        ({"standardize": True}, {}, ""),
+        {},
+        {"test_clients": ["2"]},
+        {"validation_share": 0.25},
+        {"client_test_share": 0.25},
+        {"test_clients": ["2"], "validation_share": 0.25, "client_test_share": 0.25},
     ],
+    ids=["nothing", "clients", "validation", "clients' tests", "all"],
 )
-def test_statistics_that_include_what_is_held_out_are_said(
-    tmp_path: Path, options: dict[str, Any], held_out: dict[str, Any], said: str
+@pytest.mark.parametrize("fit", ["all", "client"])
+def test_statistics_come_from_examples_that_are_trained_on(tmp_path: Path, fit: str, held_out: dict[str, Any]) -> None:
+    data = {**visits(tmp_path), **held_out}
+    plain = build_world(config(data))
+    scaled = build_world(config(with_options(data, standardize=True, fit=fit)))
+    assert all(map(np.array_equal, plain.owned, scaled.owned))
+    raw, values = plain.dataset.train_x[:, 0].astype(float), scaled.dataset.train_x[:, 0]
+    trained = np.concatenate(plain.owned)
+    clients = np.full(len(raw), -1)
+    for client, rows in enumerate(plain.owned):
+        clients[rows] = client
+    for row in range(len(raw)):
+        of_client = fit == "client" and clients[row] >= 0
+        if fit == "client" and clients[row] < 0 and row not in plain.test.train:
+            continue  # of a client that trains
+        fitted = raw[plain.owned[clients[row]] if of_client else trained]
+        assert values[row] == pytest.approx((raw[row] - fitted.mean()) / fitted.std(), abs=1e-6)
+
+
+def test_medians_come_from_examples_that_are_trained_on(tmp_path: Path) -> None:
+    rows = [f"{i if i % 5 else ''},{i % 4},{i % 2}" for i in range(60)]
+    (tmp_path / "t.csv").write_text("x,client,label\n" + "\n".join(rows) + "\n")
+    options = {"client": "client", "label": "label", "features": ["x"], "missing": {"x": "median"}}
+    data = {"source": f"table:{tmp_path / 't.csv'}", "options": options}
+    world = build_world(config({**data, "validation_share": 0.25, "test_clients": ["3"]}))
+    values = world.dataset.train_x[:, 0]
+    assert world.dataset.train_missing is not None
+    holes = world.dataset.train_missing == 1
+    trained = np.concatenate(world.owned)
+    known = trained[~holes[trained]]
+    assert set(values[holes].tolist()) == {float(np.median(values[known]))}
+    assert float(np.median(values[~holes])) != float(np.median(values[known]))
+
+
+def test_statistics_of_transformed_data_come_from_examples_that_are_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    about = build_world(config({**with_options(visits(tmp_path), **options), **held_out})).dataset.about
-    remark = about.partition("features are scaled and filled by statistics that include the examples of ")[2]
-    assert remark.startswith(said)
-    assert bool(remark) == bool(said)
+    (tmp_path / "doubling.py").write_text("def twice(x):\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    data = with_options({**visits(tmp_path), "validation_share": 0.25}, standardize=True)
+    world = build_world(config({**data, "transform": "doubling:twice"}))
+    values = world.dataset.train_x[np.concatenate(world.owned), 0]
+    assert values.mean() == pytest.approx(0.0, abs=1e-6)
+    assert values.std() == pytest.approx(2.0, abs=1e-6)
+
+
+def test_windows_are_scaled_by_rows_of_windows_that_are_trained_on(tmp_path: Path) -> None:
+    rows = [f"{day},{client},{day + 100 * client}" for client in (1, 2) for day in range(20)]
+    (tmp_path / "t.csv").write_text("day,client,y\n" + "\n".join(rows) + "\n")
+    options = {"client": "client", "label": "y", "time": "day", "window": 2, "features": ["y"], "task": "numbers"}
+    data = {"source": f"table:{tmp_path / 't.csv'}", "options": {**options, "standardize": True}}
+    world = build_world(config({**data, "test_clients": ["2"]}))
+    assert len(world.clients) == 1
+    days = np.arange(16)  # a fifth of the days, the last ones, are for testing
+    expected = (100 + days - 100 - days.mean()) / days.std()
+    windows = world.dataset.train_x[world.owned[0], :, 0]
+    assert windows[:, 0].tolist() == pytest.approx(expected[:14].tolist(), abs=1e-5)
+    assert world.dataset.train_y[world.owned[0]].tolist() == pytest.approx(expected[2:].tolist(), abs=1e-5)
+
+
+def test_a_table_that_changes_while_it_is_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = {**visits(tmp_path), "validation_share": 0.25}
+    asked = config(with_options(data, standardize=True))
+    dataset = load_data(asked)
+    visits(tmp_path, each=9)
+    monkeypatch.setattr("fedtempo.runs.world.load_data", lambda _: dataset)
+    with pytest.raises(ConfigError, match=r"visits.parquet: it changed while it was read; start again"):
+        build_world(asked)
 
 
 def test_dealt_clients_are_called_by_number_if_some_are_tested_on() -> None:

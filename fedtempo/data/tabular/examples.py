@@ -53,22 +53,46 @@ class Tokens:
 
 
 def examples_of(
-    tables: TableSet, roles: Roles, rows: Rows, purposes: Purposes, x: Features | Tokens, standardize: bool, fit: str
+    tables: TableSet,
+    roles: Roles,
+    rows: Rows,
+    purposes: Purposes,
+    x: Features | Tokens,
+    standardize: bool,
+    fit: str,
+    fit_on: BoolArray | None = None,
 ) -> SplitExamples:
-    """Return the examples of tables. standardize, fit: as of `table`.
+    """Return the examples of tables.
 
-    Raises ConfigError for values that cannot be filled or scaled, for texts that have no tokens, and if no window fits
-    into the rows of a split.
+    standardize, fit: as of `table`. fit_on: the training examples that statistics come from (default: all). Raises
+    ConfigError for values that cannot be filled or scaled, for texts that have no tokens, and if no window fits into
+    the rows of a split.
     """
+    fitted = _fitted_rows(tables, purposes, rows.windows, fit_on)
     if isinstance(x, Tokens):
         tokens = _tokens(tables.all, roles.features, x.tokenizer, x.length)
         inputs: _Inputs = tokens[purposes.training], tokens[~purposes.training]
     else:
         by_client = owners_of_all(rows.owners, tables.all) if fit == "client" else None
-        inputs = x.filled(~purposes.training, standardize, by_client, len(rows.owners.names))
+        inputs = x.filled(~purposes.training, fitted, standardize, by_client, len(rows.owners.names))
     if rows.windows is None:
         return _of_rows(tables, rows, purposes, inputs)
-    return _of_windows(tables, rows, rows.windows, purposes, inputs, standardize, str(roles.time))
+    return _of_windows(tables, rows, rows.windows, purposes, inputs, fitted if standardize else None, str(roles.time))
+
+
+def _fitted_rows(tables: TableSet, purposes: Purposes, windows: Windows | None, fit_on: BoolArray | None) -> BoolArray:
+    """Return which rows statistics come from: all training rows, or those of the training examples in `fit_on`.
+
+    Raises ConfigError if there are as many training examples no more.
+    """
+    if fit_on is None:
+        return purposes.training
+    examples = np.flatnonzero(purposes.training) if windows is None else windows.rows(purposes.training)
+    if len(examples) != len(fit_on):
+        raise ConfigError(f"{tables.training.file}: it changed while it was read; start again")
+    fitted = np.zeros(len(purposes.training), dtype=bool)
+    fitted[examples[fit_on]] = True
+    return fitted
 
 
 def _tokens(tables: Sequence[TableFile], names: Sequence[str], tokenizer: str, length: int) -> npt.NDArray[Any]:
@@ -98,16 +122,23 @@ def _of_rows(tables: TableSet, rows: Rows, purposes: Purposes, inputs: _Inputs) 
 
 
 def _of_windows(
-    tables: TableSet, rows: Rows, windows: Windows, purposes: Purposes, inputs: _Inputs, standardize: bool, time: str
+    tables: TableSet,
+    rows: Rows,
+    windows: Windows,
+    purposes: Purposes,
+    inputs: _Inputs,
+    scaled_by: BoolArray | None,
+    time: str,
 ) -> SplitExamples:
     """Return examples that are windows of rows. Raises ConfigError if no window fits into the rows of a split.
 
-    standardize: scale labels that are numbers, like features. time: the column of times.
+    scaled_by: the rows whose mean and deviation scale labels that are numbers; None: they are not scaled. time: the
+    column of times.
     """
     (is_train, is_test, _), y, owners = purposes, rows.labels.y, rows.owners
     scale = ""
-    if standardize and windows.horizon and not rows.labels.class_names:
-        trained_y = y[is_train]
+    if scaled_by is not None and windows.horizon and not rows.labels.class_names:
+        trained_y = y[scaled_by]
         mean, deviation = float(trained_y.mean(dtype=np.float64)), float(trained_y.std(dtype=np.float64)) or 1.0
         scale, y = f" in units of {deviation:.4g} from {mean:.4g}", ((y - mean) / deviation).astype(np.float32)
     train_x, other_x = inputs

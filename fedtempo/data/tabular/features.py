@@ -50,13 +50,16 @@ class Features:
     said: tuple[str, ...]
     warnings: tuple[str, ...]
 
-    def filled(self, is_test: BoolArray, standardize: bool, owners: IntArray | None, n_owners: int) -> Filled:
+    def filled(
+        self, is_test: BoolArray, fit_on: BoolArray, standardize: bool, owners: IntArray | None, n_owners: int
+    ) -> Filled:
         """Return the features as arrays.
 
-        is_test: which rows are for testing, (n,). owners: whose statistics fill and scale each row, (n,), -1 for those
-        of all training rows; None if all rows have those. Raises ConfigError for a column without a training value.
+        is_test: which rows are for testing, (n,). fit_on: the training rows that statistics come from, (n,). owners:
+        whose statistics fill and scale each row, (n,), -1 for those of all such rows; None if all rows have those.
+        Raises ConfigError for a column without a value in these rows.
         """
-        fit = _Fit(~is_test, owners, n_owners)
+        fit = _Fit(fit_on, owners, n_owners)
         outputs = [output for held in self.columns for output in self._outputs(held, fit)]
         scales: list[tuple[FloatArray, FloatArray]] = []
         if standardize:
@@ -199,8 +202,9 @@ class _Fit:
             from scipy import ndimage
 
             present = np.unique(self._of_training[self._of_training >= 0])
-            means[present] = ndimage.mean(values, self._of_training, present)
-            deviations[present] = ndimage.standard_deviation(values, self._of_training, present)
+            with np.errstate(invalid="ignore"):  # owners in between that have no rows
+                means[present] = ndimage.mean(values, self._of_training, present)
+                deviations[present] = ndimage.standard_deviation(values, self._of_training, present)
         return means, np.where(deviations > 0, deviations, 1.0)
 
 

@@ -38,6 +38,17 @@ class Missing:
         if way not in _WAYS:
             raise ConfigError(f"{where} = {way!r}: must be 'median', 'category' or 'drop'")
 
+    @property
+    def is_given(self) -> bool:
+        """Whether the option says anything."""
+        return self._option is not None
+
+    @property
+    def fills(self) -> bool:
+        """Whether missing values of some column are filled."""
+        ways = self._option.values() if isinstance(self._option, dict) else [self._option]
+        return any(way in ("median", "category") for way in ways)
+
     def of(self, name: str) -> Way | None:
         """Return what happens to missing values of a column; None: they are an error."""
         return self._option.get(name) if isinstance(self._option, dict) else self._option
