@@ -140,12 +140,12 @@ def must_be_later(
 
 def untrained_classes(train: IntArray, test: IntArray, names: Sequence[str]) -> str | None:
     """Return a warning if classes occur among the test examples alone, such as those that began late; else None."""
-    kinds, counts = np.unique(test, return_counts=True)
-    new = ~np.isin(kinds, train)
-    kinds, counts = kinds[new], counts[new]
+    trained, tested = np.bincount(train), np.bincount(test)
+    trained = np.append(trained, np.zeros(len(tested), dtype=np.int64))[: len(tested)]
+    kinds = np.flatnonzero((tested > 0) & (trained == 0))
     if not len(kinds):
         return None
-    shown = [f"{names[kind] if names else kind} ({count:,})" for kind, count in zip(kinds.tolist(), counts.tolist())]
+    shown = [f"{names[kind] if names else kind} ({tested[kind]:,})" for kind in kinds.tolist()]
     return f"classes with test examples but no training examples: {listed(shown)}"
 
 

@@ -53,7 +53,9 @@ def spread(keys: Sequence[IntArray], share: float, n: int) -> BoolArray:
         order = order[np.argsort(small[order], kind="stable")]
     if len(keys) > 1 and n:
         order = _mixed(order, [key[order] for key in keys], rng)
-    before = np.floor(np.arange(n + 1) * share)
+    before = np.arange(n + 1, dtype=np.float64)
+    before *= share
+    np.floor(before, out=before)
     chosen = np.zeros(n, dtype=bool)
     chosen[order[before[1:] > before[:-1]]] = True
     return chosen

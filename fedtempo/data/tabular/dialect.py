@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedtempo.data.tabular.numerals import USUAL, Numerals, disputed, feasible, ways_of
 from fedtempo.errors import ConfigError
@@ -25,6 +25,7 @@ SAMPLE_BYTES = 1 << 20
 """Size of the beginning of a file in which dialect and types are found."""
 
 _SEPARATORS = (",", ";", "\t", "|")
+_QUOTES = "\"'"
 _ROWS = 200
 _SCANNED_BYTES = 1 << 18
 _WITH_ASCII = ("utf-8", "utf-8-sig", "cp1252", "latin-1", "ascii")
@@ -113,13 +114,16 @@ def named_dialect(
     )
 
 
-def find_dialect(file: Path, named: Dialect) -> tuple[Dialect, tuple[str, ...]]:
-    """Return the dialect of a text file, and what was found to be unusual about it, in words.
+def find_dialect(file: Path, named: Dialect) -> tuple[Dialect, tuple[str, ...], bool]:
+    """Return the dialect of a text file, what was found to be unusual about it, in words, and whether it may have
+    quoted cells, which may hold line breaks.
 
     Raises ConfigError, which offers the option that decides, if the file can be read in several ways. Raises OSError,
     UnicodeError or csv.Error for a file that is no text.
     """
-    encoding = named.encoding or _encoding(file)
+    quotes = _QUOTES if named.quote is None else named.quote
+    scanned = _encoding(file, quotes) if named.encoding is None else _scan(file, named.encoding, quotes)
+    encoding = scanned.encoding
     text = _beginning(file, encoding)
     quote = named.quote or _quote(text)
     usual = "\t" if file.suffix in (".tsv", ".tab") else ","
@@ -137,7 +141,8 @@ def find_dialect(file: Path, named: Dialect) -> tuple[Dialect, tuple[str, ...]]:
     ]
     said = tuple(words for is_unusual, words in found if is_unusual)
     known = named.names_numerals or decimal != "." or bool(thousands)
-    return replace(dialect, decimal=decimal, thousands=thousands) if known else dialect, said
+    dialect = replace(dialect, decimal=decimal, thousands=thousands) if known else dialect
+    return dialect, said, quote in scanned.quotes
 
 
 def _is_text_codec(name: object) -> bool:
@@ -150,29 +155,47 @@ def _is_text_codec(name: object) -> bool:
     return is_python and bool(getattr(codec, "_is_text_encoding", True)) and codec.name != "undefined"
 
 
-def _encoding(file: Path) -> str:
-    """Return the encoding of a file: by its byte order mark, else UTF-8 if it can be, else cp1252."""
+class _Scan(NamedTuple):
+    """What a whole file says about an encoding.
+
+    undecodable: the position of the first byte, from 0, near which the file cannot be decoded; None if it can be.
+    quotes: the quotes that the file may have.
+    """
+
+    encoding: str
+    undecodable: int | None
+    quotes: str
+
+
+def _encoding(file: Path, quotes: str) -> _Scan:
+    """Return the encoding of a file: by its byte order mark, else UTF-8 if it can be, else cp1252.
+
+    quotes: those to look for.
+    """
     with open(file, "rb") as content:
         head = content.read(4096)
     marks = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"))
     for mark, name in (*marks, (codecs.BOM_UTF16_BE, "utf-16")):
         if head.startswith(mark):
-            return name
+            return _Scan(name, None, quotes)
     for name, zeros, others in (("utf-16-le", head[1::2], head[::2]), ("utf-16-be", head[::2], head[1::2])):
         if zeros and zeros.count(0) > 0.9 * len(zeros) and not others.count(0):
-            return name
+            return _Scan(name, None, quotes)
     for name in ("utf-8", "cp1252"):
-        at = _undecodable(file, name)
-        if at is None:
-            return name
+        scanned = _scan(file, name, quotes)
+        if scanned.undecodable is None:
+            return scanned
     raise ConfigError(
-        f"{file}: byte {at} is neither UTF-8 nor cp1252; set data.options.encoding, such as 'cp1250' or 'shift_jis'"
+        f"{file}: byte {scanned.undecodable} is neither UTF-8 nor cp1252; set data.options.encoding, such as 'cp1250' "
+        "or 'shift_jis'"
     )
 
 
-def _undecodable(file: Path, encoding: str) -> int | None:
-    """Return the position of the first byte, from 0, near which a file cannot be decoded; None if it can be."""
-    decoder, position = codecs.getincrementaldecoder(encoding)(), 0
+def _scan(file: Path, encoding: str, quotes: str) -> _Scan:
+    """Read a file once to find where it cannot be decoded, and which of these quotes it has."""
+    if encoding not in _WITH_ASCII:
+        return _Scan(encoding, None, quotes)
+    decoder, position, found = codecs.getincrementaldecoder(encoding)(), 0, set[str]()
     with open(file, "rb", buffering=0) as content:
         while True:
             block = content.read(_SCANNED_BYTES)
@@ -180,19 +203,11 @@ def _undecodable(file: Path, encoding: str) -> int | None:
                 if not block.isascii() or not block or decoder.getstate()[0]:
                     decoder.decode(block, final=not block)
             except UnicodeDecodeError as error:
-                return position + error.start
+                return _Scan(encoding, position + error.start, quotes)
             if not block:
-                return None
+                return _Scan(encoding, None, "".join(found))
+            found.update(quote for quote in quotes if quote not in found and quote.encode() in block)
             position += len(block)
-
-
-def has_quotes(file: Path, dialect: Dialect) -> bool:
-    """Return whether a file may have quoted cells, which may hold line breaks: False if it has no quote."""
-    if dialect.quote is None or dialect.encoding not in _WITH_ASCII:
-        return True
-    quote = dialect.quote.encode()
-    with open(file, "rb", buffering=0) as content:
-        return any(quote in block for block in iter(lambda: content.read(_SCANNED_BYTES), b""))
 
 
 def _beginning(file: Path, encoding: str) -> str:

@@ -175,6 +175,8 @@ class TableFile:
 
     def must_be_known(self, name: str, remedy: str = "") -> None:
         """Raise ConfigError if a value of a column is missing. remedy: end of the error."""
+        if self.kind(name) == "whole" and self.has_no_nulls(name):
+            return
         missing = self.missing(name)
         if missing.any():
             row, count = int(np.argmax(missing)), int(missing.sum())

@@ -200,7 +200,7 @@ def _coded(tables: Sequence[TableFile], name: str, number: Callable[[Any], int])
         used = set(table.encoded(name).used)
         numbers = [number(value) if value in used else -1 for value in values]
         parts.append(np.array(numbers, dtype=np.int64)[codes])
-    return np.concatenate(parts)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _checked(relabel: Any, tables: Sequence[TableFile], name: str) -> Mapping[str, str]:

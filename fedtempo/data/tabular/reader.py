@@ -13,9 +13,10 @@ from fedtempo.data.held_out import untrained_classes
 from fedtempo.data.labels import MOST_CLASSES
 from fedtempo.data.splitting import BoolArray
 from fedtempo.data.tabular.dialect import Dialect
-from fedtempo.data.tabular.examples import Tokens, examples_of
+from fedtempo.data.tabular.examples import SplitExamples, Tokens, examples_of
 from fedtempo.data.tabular.features import read_features
 from fedtempo.data.tabular.file import TableFile
+from fedtempo.data.tabular.labels import TableLabels
 from fedtempo.data.tabular.leaks import leak_of
 from fedtempo.data.tabular.missing import Missing
 from fedtempo.data.tabular.purposes import Purposes, check_purposes, purposes_of
@@ -63,7 +64,7 @@ class TableReader:
         purposes = purposes_of(tables, rows, self.test_share)
         check_purposes(tables, roles, rows, purposes, self.form)
         examples = examples_of(tables, roles, rows, purposes, x, self.standardize, self.fit, fit_on)
-        warnings = [*x.warnings, *examples.warnings, *_warnings(tables, roles, rows, purposes)]
+        warnings = [*x.warnings, *examples.warnings, *_warnings(tables, roles, purposes, examples, labels)]
         notes = [_about(roles, rows, examples.scale, self.tokens, self.shape), *x.said, *tables.notes]
         lacking = _lacking(tables.training, roles.features if self.missing.is_given else ())
         del tables, x  # they may be as large as the features
@@ -93,14 +94,15 @@ class TableReader:
         )
 
 
-def _warnings(tables: TableSet, roles: Roles, rows: Rows, purposes: Purposes) -> list[str]:
-    """Return warnings about leaks, and about classes that no training row has."""
+def _warnings(
+    tables: TableSet, roles: Roles, purposes: Purposes, examples: SplitExamples, labels: TableLabels
+) -> list[str]:
+    """Return warnings about leaks, and about classes that no training example has."""
     warnings: list[str | None] = []
     if roles.group is None and roles.time is None:
         warnings.append(leak_of(tables, roles, purposes))
-    y, class_names = rows.labels
-    if class_names:
-        warnings.append(untrained_classes(y[purposes.training], y[purposes.test], class_names))
+    if labels.class_names:
+        warnings.append(untrained_classes(examples.training.y, examples.test.y, labels.class_names))
     return [line for line in warnings if line is not None]
 
 

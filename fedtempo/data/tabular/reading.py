@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fedtempo.data.tabular.dialect import SAMPLE_BYTES, Dialect, find_dialect, has_quotes
+from fedtempo.data.tabular.dialect import SAMPLE_BYTES, Dialect, find_dialect
 from fedtempo.data.tabular.file import TableFile
 from fedtempo.errors import ConfigError
 
@@ -68,7 +68,7 @@ def _parquet(file: Path, named: Dialect) -> TableFile:
 def _text(file: Path, named: Dialect, size: int) -> TableFile:
     from pyarrow import ArrowInvalid, csv
 
-    dialect, found = find_dialect(file, named)
+    dialect, found, has_quotes = find_dialect(file, named)
     names = None if dialect.columns is None else list(dialect.columns)
 
     def reading(use_threads: bool) -> Any:
@@ -76,9 +76,7 @@ def _text(file: Path, named: Dialect, size: int) -> TableFile:
             use_threads=use_threads, block_size=2 * SAMPLE_BYTES, encoding=dialect.encoding, column_names=names
         )
 
-    parsing = csv.ParseOptions(
-        delimiter=dialect.separator, quote_char=dialect.quote, newlines_in_values=has_quotes(file, dialect)
-    )
+    parsing = csv.ParseOptions(delimiter=dialect.separator, quote_char=dialect.quote, newlines_in_values=has_quotes)
 
     def converting(null_values: Sequence[str], **types: Any) -> Any:
         return csv.ConvertOptions(
