@@ -13,7 +13,7 @@ from fedtempo.data.archive import read_npz
 from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.data.formats.medmnist import from_medmnist, is_medmnist
 from fedtempo.data.held_out import as_times, held_out_rows, numbered, strata_of
-from fedtempo.data.splitting import both, check_share
+from fedtempo.data.splitting import TEST_SHARE, both, check_share, must_not_be_asked
 from fedtempo.data.validation import Split, check_test_split
 from fedtempo.errors import ConfigError
 
@@ -34,7 +34,7 @@ def read_arrays(
     inputs: str | None = None,
     ignore: int | None = None,
     test_split: str | None = None,
-    test_share: float = 0.2,
+    test_share: float = TEST_SHARE,
 ) -> Dataset:
     """Return the data set of an .npz file, or of the only one in a folder; see `sources.npz` for the arrays.
 
@@ -73,6 +73,8 @@ def read_arrays(
         train_x, train_y = train_x[~held], train_y[~held]
         own = {name: values[~held] for name, values in own.items()}
         test_split = None
+    else:
+        must_not_be_asked(test_share, "set test_split = 'train'")
     related: dict[str, Any] = {name: own[name] for name in ("train_groups", "train_times") if name in own}
     return from_arrays(
         known_as,

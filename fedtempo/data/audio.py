@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fedtempo.data.class_folders import ClassFile, class_dataset, find_files
 from fedtempo.data.dataset import Dataset
-from fedtempo.data.splitting import check_share
+from fedtempo.data.splitting import TEST_SHARE, check_share
 from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
 
@@ -90,7 +90,7 @@ def audio(
     step_s: float = 0.01,
     mels: int | None = None,
     client: str | None = None,
-    test_share: float = 0.2,
+    test_share: float = TEST_SHARE,
     test_split: str | None = None,
 ) -> Dataset:
     """WAV files stored as `<class>/<file>` or `<client>/<class>/<file>`, below `train`, `test`, `validation` or not.

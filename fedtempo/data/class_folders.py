@@ -13,7 +13,7 @@ import numpy.typing as npt
 from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.data.held_out import untrained_classes
 from fedtempo.data.labels import must_be_trained
-from fedtempo.data.splitting import both, spread
+from fedtempo.data.splitting import both, must_not_be_asked, spread
 from fedtempo.data.validation import NAMES as VALIDATION_NAMES
 from fedtempo.data.validation import Split
 from fedtempo.errors import ConfigError
@@ -98,6 +98,8 @@ def class_dataset(
         both(held, str(root))
         splits[train[held]] = "test"
         train = train[~held]
+    else:
+        must_not_be_asked(test_share, "set test_split = 'train'")
     rows = {split: np.flatnonzero(splits == split) for split in ("test", "validation")}
     for split, of_split in rows.items():
         if files[0].split and len(of_split):

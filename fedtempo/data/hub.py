@@ -17,7 +17,7 @@ from fedtempo.data.hub_library import hub_splits
 from fedtempo.data.leaks import find_leak, is_named_as_id
 from fedtempo.data.owners import numbered_by_name, ordered_names
 from fedtempo.data.pictures import check_form
-from fedtempo.data.splitting import BoolArray, both, check_share
+from fedtempo.data.splitting import TEST_SHARE, BoolArray, both, check_share, must_not_be_asked
 from fedtempo.data.texts import SYMBOLS, blocks, encoded
 from fedtempo.data.validation import NAMES as VALIDATION_NAMES
 from fedtempo.data.validation import Split, must_be_labelled
@@ -32,7 +32,7 @@ def load_hub(
     label: str | None = None,
     client: str | None = None,
     length: int = 128,
-    test_share: float = 0.2,
+    test_share: float = TEST_SHARE,
     task: str | None = None,
     inputs: str | None = None,
     group: str | None = None,
@@ -105,6 +105,8 @@ def from_hub(
     validation = next((split for split, rows in everything.items() if rows is splits.get("validation")), None)
     _must_be_complete(name, parts, columns.label, validation)
     _check_options(known_as, columns, tokenizer, has_test="test" in parts)
+    if "test" in parts:
+        must_not_be_asked(test_share, "set test_split = 'train'")
     if columns.label is None:
         return _next_bytes(known_as, columns.feature, parts, length, test_share)
     examples, about = _examples(known_as, name, types, columns, parts, InputForm(tokenizer, length, side, channels))

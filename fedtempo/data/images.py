@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fedtempo.data.class_folders import class_dataset, find_files
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.pictures import Format, Header, check_form, common_format, header, pixels
-from fedtempo.data.splitting import check_share
+from fedtempo.data.splitting import TEST_SHARE, check_share
 from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
 
@@ -27,7 +27,7 @@ _LARGEST_BYTES = 2**31
 def image_folder(
     path: str,
     side: int | None = None,
-    test_share: float = 0.2,
+    test_share: float = TEST_SHARE,
     test_split: str | None = None,
     channels: int | None = None,
 ) -> Dataset:

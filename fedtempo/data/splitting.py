@@ -13,11 +13,23 @@ from fedtempo.errors import ConfigError
 
 BoolArray = npt.NDArray[np.bool_]
 
+TEST_SHARE = 0.2
+"""The share of the examples to test on, unless another is asked for."""
+
 
 def check_share(test_share: object) -> None:
     """Raise ConfigError unless `test_share` is a share of examples to test on."""
     if not isinstance(test_share, int | float) or isinstance(test_share, bool) or not 0 < test_share < 1:
         raise ConfigError(f"test_share = {test_share!r}: must be between 0 and 1, both excluded")
+
+
+def must_not_be_asked(test_share: float | None, instead: str) -> None:
+    """Raise ConfigError for a share of training examples to test on, other than the default, that nothing uses.
+
+    instead: how to make it count.
+    """
+    if test_share not in (None, TEST_SHARE):
+        raise ConfigError(f"test_share = {test_share:g}: the data have test examples already; remove it, or {instead}")
 
 
 def drawn(groups: IntArray, share: float, purpose: str) -> BoolArray:

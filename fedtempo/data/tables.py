@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.held_out import check_options
-from fedtempo.data.splitting import check_share
+from fedtempo.data.splitting import TEST_SHARE, check_share, must_not_be_asked
 from fedtempo.data.tabular.dates import check_dates
 from fedtempo.data.tabular.dialect import named_dialect
 from fedtempo.data.tabular.examples import Tokens
@@ -15,6 +15,8 @@ from fedtempo.data.tabular.windowed import WindowShape
 from fedtempo.data.windows import check_windows
 from fedtempo.errors import ConfigError
 
+_LENGTH = 128
+
 
 def table(
     path: str,
@@ -24,11 +26,11 @@ def table(
     drop: list[str] | None = None,
     task: str | None = None,
     test: str | None = None,
-    test_share: float = 0.2,
+    test_share: float = TEST_SHARE,
     standardize: bool = False,
     group: str | None = None,
     tokenizer: str | None = None,
-    length: int = 128,
+    length: int = _LENGTH,
     missing: str | dict[str, str] | None = None,
     fit: str = "all",
     relabel: dict[str, str] | None = None,
@@ -89,6 +91,12 @@ def table(
     check_options(group, time)
     others_given = {"group": group, "tokenizer": tokenizer}
     check_windows(window, horizon, stride, time, [name for name, value in others_given.items() if value is not None])
+    if test is not None:
+        must_not_be_asked(test_share, "remove test")
+    if tokenizer is None and length != _LENGTH:
+        raise ConfigError(f"length = {length!r}: needs tokenizer, which turns text into tokens; ")
+    if tokenizer is not None and standardize:
+        raise ConfigError("standardize = true: tokens are not scaled; remove it, or tokenizer")
     _check_task(task)
     if not isinstance(standardize, bool):
         raise ConfigError(f"standardize = {standardize!r}: must be true or false")

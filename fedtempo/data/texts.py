@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
-from fedtempo.data.splitting import check_share
+from fedtempo.data.splitting import TEST_SHARE, check_share
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed, natural
 
@@ -16,7 +16,7 @@ SYMBOLS = 256
 _LARGEST_BYTES = 2**28
 
 
-def text(path: str, length: int = 80, stride: int | None = None, test_share: float = 0.2) -> Dataset:
+def text(path: str, length: int = 80, stride: int | None = None, test_share: float = TEST_SHARE) -> Dataset:
     """The text of a file, or of all .txt files in a folder, each a client; the task is to predict each next byte.
 
     An example is `length` bytes; its labels are the bytes that follow each of them. Examples begin `stride` bytes apart

@@ -90,13 +90,13 @@ def test_a_file_of_test_rows_has_windows_of_its_own(tmp_path: Path) -> None:
         ["site,hour,load,open", "a,20,70,0", "a,21,71,1", "a,22,72,0", "c,5,1,0", "c,6,2,0", "c,7,3,0"],
         "new.csv",
     )
-    data = loads(tmp_path, window=2, test="new.csv")
+    data = loads(tmp_path, window=2, test="new.csv", test_share=0.2)
     assert data.test_y.tolist() == [72, 3]
     assert data.test_owners.tolist() == [0, -1]
     assert len(data.train_y) == 8 + 3
     table(tmp_path, ["hour,load,open", "20,70,0"], "nobody.csv")
     with pytest.raises(ConfigError, match=r"nobody.csv: no column 'site'"):
-        loads(tmp_path, window=2, test="nobody.csv")
+        loads(tmp_path, window=2, test="nobody.csv", test_share=0.2)
 
 
 def test_standardised_windows_scale_by_the_training_rows_and_scale_the_label(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
 from fedtempo.data.held_out import strata_of, untrained_classes
 from fedtempo.data.owners import numbered_by_name, ordered_names
-from fedtempo.data.splitting import BoolArray, both, spread
+from fedtempo.data.splitting import BoolArray, both, must_not_be_asked, spread
 from fedtempo.data.validation import Split
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed, natural
@@ -62,6 +62,7 @@ def from_clients(
         x, y, test_x, test_y = train.x[~is_test], train.y[~is_test], train.x[is_test], train.y[is_test]
         owners, test_owners = owners[~is_test], owners[is_test]
     else:
+        must_not_be_asked(test_share, "set test_split = 'train'")
         test = test or train._replace(x=train.x[:0], y=train.y[:0], clients=())
         x, y, test_x, test_y = train.x, train.y, test.x, test.y
         test_owners = numbered_by_name(test.clients, names)

@@ -19,7 +19,7 @@ from fedtempo.data.images import SUFFIXES as IMAGES
 from fedtempo.data.images import inside, read_images
 from fedtempo.data.labels import must_be_trained
 from fedtempo.data.pictures import check_form
-from fedtempo.data.splitting import check_share
+from fedtempo.data.splitting import TEST_SHARE, check_share
 from fedtempo.data.validation import NAMES as VALIDATION_NAMES
 from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
@@ -46,7 +46,7 @@ def fedscale(
     rate: int | None = None,
     seconds: float | None = None,
     mels: int | None = None,
-    test_share: float = 0.2,
+    test_share: float = TEST_SHARE,
     test_split: str | None = None,
 ) -> Dataset:
     """Images or WAV files with FedScale's mappings `client_data_mapping/train.csv`, and perhaps test.csv and val.csv.

@@ -13,7 +13,7 @@ from fedtempo.data.formats.by_client import Examples, from_clients
 from fedtempo.data.formats.leaf_files import examples_of, find_leaf, read_leaf
 from fedtempo.data.images import SUFFIXES, inside, read_images
 from fedtempo.data.pictures import check_form
-from fedtempo.data.splitting import check_share
+from fedtempo.data.splitting import TEST_SHARE, check_share
 from fedtempo.data.texts import padded
 from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
@@ -23,7 +23,7 @@ _CODE_POINTS = 0x110000
 
 def leaf(
     path: str,
-    test_share: float = 0.2,
+    test_share: float = TEST_SHARE,
     shape: list[int] | None = None,
     field: int | None = None,
     length: int = 128,

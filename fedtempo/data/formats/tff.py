@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.formats.by_client import Examples, check_clients, from_clients
 from fedtempo.data.labels import LABELS
-from fedtempo.data.splitting import check_share
+from fedtempo.data.splitting import TEST_SHARE, check_share
 from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
 from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
@@ -30,7 +30,7 @@ def tff(
     label: str | None = None,
     length: int = 80,
     clients: int | None = None,
-    test_share: float = 0.2,
+    test_share: float = TEST_SHARE,
     task: str | None = None,
     inputs: str | None = None,
     test_split: str | None = None,
