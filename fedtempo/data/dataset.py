@@ -39,7 +39,8 @@ class Dataset:
     for none; which of several labels apply, bool (n, labels); or numbers, float32 (n,) or (n, k). n_classes: number of
     a network's outputs (of a pixel, if there are pixels): classes, different tokens, labels, or numbers. train_owners,
     test_owners: the owner of each training and of each test example, int64 (n,), if known, with the same numbers;
-    owner_names and class_names: names by number, if there are any. about: a description of the data for people.
+    owner_names and class_names: names by number, if there are any. feature_names: names of features, by position in the
+    last axis of the inputs, if there are any. about: a description of the data for people.
     warnings: what may mislead about the data, one line each.
 
     validation_x, validation_y: validation examples, like the test examples, if the data have any. train_groups: the
@@ -73,6 +74,7 @@ class Dataset:
     train_starts: FloatArray | None = None
     train_missing: IntArray | None = None
     refit: Callable[[BoolArray], Dataset] | None = None
+    feature_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for split, x, y in self._splits:
@@ -215,6 +217,7 @@ class Dataset:
                 train_x=train_x,
                 test_x=both_x[:n],
                 validation_x=None if held is None else both_x[n:],
+                feature_names=(),
                 refit=None if refit is None else lambda mask: refit(mask).transformed(function, where),
             )
         except Exception as error:  # the function returned something else

@@ -22,7 +22,7 @@ from fedtempo.deploy.live.event_log import EventLog, Interruption, ReceivedModel
 from fedtempo.deploy.live.federation import LiveFederation
 from fedtempo.deploy.live.joining import JoinedClient, wait_for_clients, wait_for_nodes
 from fedtempo.deploy.live.loop import play
-from fedtempo.deploy.live.messages import Grid
+from fedtempo.deploy.live.messages import DataNames, Grid
 from fedtempo.deploy.live.roster import Description, as_clients
 from fedtempo.deploy.live.transport import Transport
 from fedtempo.errors import ConfigError
@@ -179,7 +179,7 @@ def _deploy(
                 names=settings.names,
                 shape=input_shape(dataset.test_x),
                 task=dataset.task,
-                class_names=dataset.class_names,
+                data_names=DataNames(dataset.class_names, dataset.feature_names),
                 say=say,
             )
             if config.run.checkpoint_every:
@@ -312,7 +312,7 @@ def _play(
                 rules=config.server,
                 recorder=recorder,
                 seed=seed,
-                class_names=dataset.class_names,
+                data_names=DataNames(dataset.class_names, dataset.feature_names),
                 **run,
             )
 

@@ -30,7 +30,8 @@ _Inputs = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 class SplitExamples(NamedTuple):
     """Examples by what they are for, and the owners of the first two, if they are known.
 
-    scale: what labels were scaled by, in words; empty if they were not. warnings: about windows.
+    scale: what labels were scaled by, in words; empty if they were not. warnings: about windows. feature_names: by
+    position in the last axis; empty for tokens.
     """
 
     training: Examples
@@ -40,6 +41,7 @@ class SplitExamples(NamedTuple):
     test_owners: IntArray | None
     scale: str = ""
     warnings: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,16 +70,21 @@ def examples_of(
     ConfigError for values that cannot be filled or scaled, for texts that have no tokens, and if no window fits into
     the rows of a split.
     """
+    inputs: _Inputs
+    names: tuple[str, ...]
     fitted = _fitted_rows(tables, purposes, rows.windows, fit_on)
     if isinstance(x, Tokens):
         tokens = _tokens(tables.all, roles.features, x.tokenizer, x.length)
-        inputs: _Inputs = tokens[purposes.training], tokens[~purposes.training]
+        inputs, names = (tokens[purposes.training], tokens[~purposes.training]), ()
     else:
         by_client = owners_of_all(rows.owners, tables.all) if fit == "client" else None
-        inputs = x.filled(~purposes.training, fitted, standardize, by_client, len(rows.owners.names))
+        filled = x.filled(~purposes.training, fitted, standardize, by_client, len(rows.owners.names))
+        inputs, names = (filled.train, filled.test), filled.names
     if rows.windows is None:
-        return _of_rows(tables, rows, purposes, inputs)
-    return _of_windows(tables, rows, rows.windows, purposes, inputs, fitted if standardize else None, str(roles.time))
+        return _of_rows(tables, rows, purposes, inputs)._replace(feature_names=names)
+    scaled_by = fitted if standardize else None
+    examples = _of_windows(tables, rows, rows.windows, purposes, inputs, scaled_by, str(roles.time))
+    return examples._replace(feature_names=names)
 
 
 def _fitted_rows(tables: TableSet, purposes: Purposes, windows: Windows | None, fit_on: BoolArray | None) -> BoolArray:

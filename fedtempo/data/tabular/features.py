@@ -33,10 +33,11 @@ _ROWS, _COLUMNS = 1 << 16, 8
 
 
 class Filled(NamedTuple):
-    """Features of training and of test rows, float32 (n, features)."""
+    """Features of training and of test rows, float32 (n, features), and their names."""
 
     train: Float32Array
     test: Float32Array
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,8 @@ class Features:
         Raises ConfigError for a column without a value in these rows.
         """
         fit = _Fit(fit_on, owners, n_owners)
-        outputs = [output for held in self.columns for output in self._outputs(held, fit)]
+        named = [output for held in self.columns for output in self._outputs(held, fit)]
+        outputs = [output for _, output in named]
         scales: list[tuple[FloatArray, FloatArray]] = []
         if standardize:
             self._check()
@@ -93,7 +95,7 @@ class Features:
 
         with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1) or 1, "fedtempo-features") as pool:
             list(pool.map(fill, starts))  # each writes rows of its own
-        return Filled(train, test)
+        return Filled(train, test, tuple(name for name, _ in named))
 
     def _check(self) -> None:
         """Raise ConfigError naming the first value that is missing where it must not be, or is not finite."""
@@ -104,19 +106,19 @@ class Features:
                         part.table.must_be_known(held.name, self.missing.remedy(held.name))
                 held.must_be_finite()
 
-    def _outputs(self, held: Numbers | Texts, fit: _Fit) -> Iterator[_Output]:
-        """Return readers of the features that a column becomes: rows from and to → float64."""
+    def _outputs(self, held: Numbers | Texts, fit: _Fit) -> Iterator[tuple[str, _Output]]:
+        """Return names and readers of the features that a column becomes: rows from and to → float64."""
         if isinstance(held, Texts):
             yield from self._one_hot(held, fit)
             return
         if self.missing.of(held.name) is None:
-            yield held.read
+            yield held.name, held.read
             return
         held.must_be_finite()
         values = held.read(0, self.n_rows)
         unknown = np.isnan(values)
         if not unknown.any():
-            yield held.read
+            yield held.name, held.read
             return
         medians = fit.median(values, held.name)
 
@@ -125,11 +127,11 @@ class Features:
             holes = np.isnan(numbers)
             return np.where(holes, fit.of_rows(medians, start, stop), numbers)
 
-        yield known
+        yield held.name, known
         if self.missing.of(held.name) == "category" and unknown[: self.n_first].any():
-            yield _is(unknown, True)
+            yield f"{held.name} is missing", _is(unknown, True)
 
-    def _one_hot(self, held: Texts, fit: _Fit) -> Iterator[_Output]:
+    def _one_hot(self, held: Texts, fit: _Fit) -> Iterator[tuple[str, _Output]]:
         codes = held.codes
         kinds = list(range(len(held.kinds)))
         if self.missing.of(held.name) == "category":
@@ -138,7 +140,8 @@ class Features:
             most = fit.most_frequent(codes, len(kinds), held.name)
             codes = np.where(holes, fit.of_rows(most, 0, self.n_rows), codes)
         for kind in kinds:
-            yield _is(codes, kind)
+            name = f"{held.name} is missing" if kind == MISSING else f"{held.name} = {held.kinds[kind]}"
+            yield name, _is(codes, kind)
 
 
 _Output = Callable[[int, int], FloatArray]

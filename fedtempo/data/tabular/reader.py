@@ -83,6 +83,7 @@ class TableReader:
             test_owners=examples.test_owners,
             owner_names=rows.owners.names,
             class_names=class_names,
+            feature_names=examples.feature_names,
             about="; ".join(notes),
             warnings=tuple(warnings),
             validation=None if self.validation is None else Split(validated.x, validated.y),

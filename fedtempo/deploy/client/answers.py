@@ -8,7 +8,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -37,6 +37,7 @@ from fedtempo.learning.state import FlatModel, Vector
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
 from fedtempo.parts.inputs import input_shape, is_several, shape_as_json
+from fedtempo.parts.natural_order import listed
 from fedtempo.runs.config import network_from
 from fedtempo.runtime.keyed import keyed_generator
 from fedtempo.runtime.transfers import transfers_of
@@ -150,6 +151,7 @@ class Answers:
     def _answer(self, kind: str, content: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
         self._number_by(content.get("class_names"))
         if kind == "describe":
+            _must_have_features(self._examples.feature_names, content.get("feature_names"))
             return self.description(), ()
         if kind == "train":
             sent, result = self._train(content, *_some(arrays))
@@ -380,6 +382,23 @@ class Answers:
         ]
         chosen = np.concatenate([*rows, np.empty(0, dtype=np.int64)])
         return self._x[chosen], self._y[chosen]
+
+
+def _must_have_features(own: Sequence[str], servers: Any) -> None:
+    """Raise Refusal unless the features are the server's, in the same order. servers: their names, if they have any."""
+    names = tuple(map(str, servers or ()))
+    if not own or not names or tuple(own) == names:
+        return
+    lacking, new = [name for name in names if name not in own], [name for name in own if name not in names]
+    differ = [f"lack the server's {listed(lacking)}"] * bool(lacking)
+    differ += [f"have {listed(new)}, which the server's lack"] * bool(new)
+    if differ:
+        columns = "choose the same columns with data.options.features or drop"
+        raise Refusal(f"its features {' and '.join(differ)}; {columns}")
+    raise Refusal(
+        f"its features are in another order, {listed(own)}, than the server's, {listed(names)}; set "
+        "data.options.features to the columns in the server's order"
+    )
 
 
 def limit_memory(limits_mb: float | None) -> None:

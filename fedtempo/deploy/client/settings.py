@@ -29,13 +29,17 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClientExamples:
-    """A client's training examples. n_outputs, class_names: of its data alone, before it knows the server's classes."""
+    """A client's training examples. n_outputs, class_names: of its data alone, before it knows the server's classes.
+
+    feature_names: of its data; empty if they have none.
+    """
 
     x: Array
     y: Array
     n_outputs: int
     task: Task
     class_names: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -73,7 +77,12 @@ class ClientData:
             dataset = dataset.transformed(function, f"data.transform = {self.transform!r}")
         rows = self._rows(dataset)
         return ClientExamples(
-            dataset.train_x[rows], dataset.train_y[rows], dataset.n_classes, dataset.task, dataset.class_names
+            dataset.train_x[rows],
+            dataset.train_y[rows],
+            dataset.n_classes,
+            dataset.task,
+            dataset.class_names,
+            dataset.feature_names,
         )
 
     def _rows(self, dataset: Dataset) -> Array:

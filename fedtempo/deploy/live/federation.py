@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 from fedtempo.deploy.live.event_log import EventLog
 from fedtempo.deploy.live.joining import LateJoiners
 from fedtempo.deploy.live.loop import RunLoop
-from fedtempo.deploy.live.messages import Reply, TrainingResult, nothing, read_training, read_update, read_vectors
+from fedtempo.deploy.live.messages import (
+    NO_NAMES,
+    DataNames,
+    Reply,
+    TrainingResult,
+    nothing,
+    read_training,
+    read_update,
+    read_vectors,
+)
 from fedtempo.deploy.live.operations import Operations
 from fedtempo.deploy.live.packing import packed
 from fedtempo.deploy.live.requests import Request, Requests
@@ -72,7 +81,7 @@ class LiveFederation(Central):
         seed: int,
         run: str,
         exchange: Mapping[str, Any],
-        class_names: Sequence[str] = (),
+        data_names: DataNames = NO_NAMES,
         horizon: float = math.inf,
         max_commits: int | None = None,
         budget: Budget | None = None,
@@ -82,8 +91,8 @@ class LiveFederation(Central):
         nodes: the clients' nodes when the run begins. transport: see Operations. event_log: past and new events. fleet:
         prior estimates of the clients' times. network: the `[model]` table, from which clients build their models
         together with n_classes and exchange (what travels). run: the run's name, under which clients keep what stays
-        with them. class_names: the order in which clients number the classes. rules: the `[server]`
-        table (averaging, deadline, limit on bad updates).
+        with them. data_names: of the server's data. rules: the `[server]` table (averaging, deadline, limit on bad
+        updates).
         """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, RunLoop)
@@ -100,7 +109,7 @@ class LiveFederation(Central):
         self._uploads, self._server_visits = Uploads(), 0
         self._model = Model(0, server.initial())
         self._ended: asyncio.Future[str] = loop.create_future()
-        self._class_names = {"class_names": list(class_names)}
+        self._class_names = data_names.of_classes
         self._job = {"seed": seed, "network": dict(network), "n_classes": n_classes, "layout": server.layout}
         if server.augment is not None:
             self._job["augment"] = server.augment
@@ -113,7 +122,7 @@ class LiveFederation(Central):
         self._visits = LiveVisits(loop, self._states, self._roster, recorder, horizon, settings.patience_s)
         if budget is not None:
             self._limit_use(budget, fleet, self._visits)
-        self._late_joiners = LateJoiners(loop, self._roster)
+        self._late_joiners = LateJoiners(loop, self._roster, data_names)
         self._operations = Operations(loop, event_log, transport, on_nodes=self._late_joiners.look)
         self._late_joiners.operations = server.operations = self._operations
         server.evaluated = self._collect

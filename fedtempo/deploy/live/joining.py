@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from fedtempo.deploy.live.loop import RunLoop
-from fedtempo.deploy.live.messages import Answer, Call, Grid
+from fedtempo.deploy.live.messages import NO_NAMES, Answer, Call, DataNames, Grid
 from fedtempo.deploy.live.operations import Operations
 from fedtempo.deploy.live.roster import Description, Roster, as_clients, read_description
 from fedtempo.errors import ConfigError, RunError
@@ -45,14 +45,14 @@ def wait_for_clients(
     names: Collection[str] = (),
     shape: InputShape | None = None,
     task: str | None = None,
-    class_names: Sequence[str] = (),
+    data_names: DataNames = NO_NAMES,
     say: Callable[[str], None] = lambda _: None,
 ) -> list[JoinedClient]:
     """Wait until `wanted` clients have joined, for at most `wait_s` seconds; return them in the order of their names.
 
     at_least: number of clients that suffices once the time has passed (default: `wanted`). names: if given, only
     clients with these names are accepted. shape, task: required shape of an example, and the task that labels must fit.
-    class_names: the order in which clients number the classes. say: receives a line for every client that joins or is
+    data_names: of the server's data. say: receives a line for every client that joins or is
     rejected. Raises RunError if too few clients join.
     """
     joined: dict[str, JoinedClient] = {}
@@ -67,7 +67,7 @@ def wait_for_clients(
         online = set(grid.node_ids())
         asked_nodes &= online | set(pending.values())  # a node that left and returned has the same number: ask again
         for node in online - asked_nodes:
-            call = Call(node, "describe", {"class_names": list(class_names)}, ttl_s=DESCRIBE_S)
+            call = Call(node, "describe", data_names.all, ttl_s=DESCRIBE_S)
             if (name := grid.push(call)) is not None:
                 asked_nodes.add(node)
                 pending[name] = node
@@ -129,13 +129,13 @@ def no_description(node: int, seconds: float) -> str:
 class LateJoiners:
     """Asks nodes that come online during a run to describe their client, and updates the roster.
 
-    operations: sends the requests to nodes; set before the first `look`.
+    data_names: of the server's data. operations: sends the requests to nodes; set before the first `look`.
     """
 
     operations: Operations
 
-    def __init__(self, loop: RunLoop, roster: Roster) -> None:
-        self._loop, self._roster = loop, roster
+    def __init__(self, loop: RunLoop, roster: Roster, data_names: DataNames) -> None:
+        self._loop, self._roster, self._data_names = loop, roster, data_names
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked_nodes: set[int] = set()
         self._warned_nodes: set[int] = set()
@@ -155,7 +155,8 @@ class LateJoiners:
             task.cancel()
 
     async def _ask(self, node: int) -> None:
-        operation = self.operations.call(Call(node, "describe", {}, ttl_s=DESCRIBE_S, check=read_description))
+        call = Call(node, "describe", self._data_names.all, ttl_s=DESCRIBE_S, check=read_description)
+        operation = self.operations.call(call)
         try:
             await asyncio.wait([operation.future], timeout=SILENT_S)
             if not operation.future.done():

@@ -22,6 +22,27 @@ Arrays = tuple[np.ndarray[Any, np.dtype[Any]], ...]
 
 
 @dataclass(frozen=True)
+class DataNames:
+    """Names in the server's data, in order, which clients follow: of classes and of features, if there are any."""
+
+    classes: Sequence[str] = ()
+    features: Sequence[str] = ()
+
+    @property
+    def of_classes(self) -> dict[str, Any]:
+        """What every call whose answer depends on the classes' numbers contains."""
+        return {"class_names": list(self.classes)}
+
+    @property
+    def all(self) -> dict[str, Any]:
+        """What a call that asks for a description contains."""
+        return {**self.of_classes, "feature_names": list(self.features)}
+
+
+NO_NAMES = DataNames()
+
+
+@dataclass(frozen=True)
 class Call:
     """A message to a client's node.
 

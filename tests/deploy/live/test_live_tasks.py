@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedtempo.data.sources import load
 from fedtempo.deploy.client.answers import Answers
 from fedtempo.deploy.client.settings import parse_client
+from fedtempo.deploy.live.messages import DataNames
 from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.record import load_run
@@ -182,3 +184,38 @@ def test_classes_are_numbered_as_on_the_server(tmp_path: Path) -> None:
     reply, _ = odd.answer("describe", {"class_names": kinds}, ())
     assert reply == {"refused": "its class 'willow' is not among the server's: ash, birch, cedar"}
     grid.close()
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (
+            ["height", "ward", "width"],
+            "its features lack the server's ward = a and have height, which the server's lack",
+        ),
+        (
+            ["width", "ward"],
+            "its features are in another order, width, ward = a, ward = b, than the server's, ward = a",
+        ),
+        (["ward", "width"], None),
+    ],
+)
+def test_a_client_with_other_features_is_rejected(tmp_path: Path, columns: list[str], says: str | None) -> None:
+    """Columns in another order, and other categories, may have the same shape."""
+    rows = [f"{i / 7},{'ab'[i % 2]},{i / 9},{'xy'[i // 2 % 2]}" for i in range(20)]
+    lines = ["width,ward,height,kind", *rows]
+    (tmp_path / "server.csv").write_text("\n".join(lines) + "\n")
+    if "height" in columns:
+        lines = [lines[0], *(line.replace(",a,", ",b,") for line in rows)]
+    (tmp_path / "client.csv").write_text("\n".join(lines) + "\n")
+    options = {"label": "kind", "features": columns}
+    data = {"source": f"table:{tmp_path / 'client.csv'}", "options": options}
+    client = Answers(parse_client({"name": "c", "insecure": True, "data": data}))
+    servers = load(f"table:{tmp_path / 'server.csv'}", label="kind", features=["ward", "width"]).feature_names
+    assert servers == ("ward = a", "ward = b", "width")
+    reply, _ = client.answer("describe", DataNames(["x", "y"], servers).all, ())
+    if says is None:
+        assert reply["num_examples"] == 16
+    else:
+        assert str(reply["refused"]).startswith(says)
+    assert "refused" not in client.answer("describe", {"call": "again"}, ())[0]
