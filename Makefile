@@ -17,7 +17,7 @@ NUMERIC := tests/api tests/deploy/client tests/docs tests/studies tests/fleet te
 INSTALL := "installing what is missing" "$(MAKE) --silent $(READY)"
 LINT := "ruff check" "$(BIN)/ruff check ." "ruff format" "$(BIN)/ruff format --check ." mypy "$(BIN)/mypy" "import contracts" "$(BIN)/lint-imports"
 
-.PHONY: demo test test-numeric test-fashion-mnist test-deploy test-deploy-slow test-docker test-ray test-data test-transformers test-tune lint audit bench bench-peers docs docs-serve package ci clean
+.PHONY: demo test test-strategies test-numeric test-fashion-mnist test-deploy test-deploy-slow test-docker test-ray test-data test-transformers test-tune lint audit bench bench-peers docs docs-serve package ci clean
 
 demo:
 	@sh tools/steps.sh "make demo" $(INSTALL) "comparing four strategies, about a minute" \
@@ -25,6 +25,10 @@ demo:
 
 test:
 	@sh tools/steps.sh "make test" $(INSTALL) $(LINT) "tests, 5 to 10 minutes" "$(BIN)/python -m pytest -n 2"
+
+# Tests of the engine with the strategies that `make test` leaves out (tests/strategies/everyone.py).
+test-strategies: $(READY)
+	$(BIN)/python -m pytest -n 2 -m strategies tests
 
 # Tests that train, or whose results could depend on rounding, with other CPU instructions.
 test-numeric:

@@ -17,6 +17,7 @@ from fedtempo.record import load_run
 from fedtempo.runs.run import Run
 from fedtempo.strategies import STRATEGIES
 from tests.crash import lives
+from tests.strategies.everyone import with_every_strategy
 
 everyone = pytest.mark.parametrize("name", sorted(STRATEGIES))
 
@@ -43,7 +44,7 @@ def kill_and_compare(config: lives.Config, folder: Path, kills: int, seed: int) 
         assert load_run(run).facts["resumed"] <= hits - before  # the run may be killed before it began
 
 
-@everyone
+@with_every_strategy()
 def test_a_run_interrupted_twice_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
     config = lives.config(name, {"run.checkpoint_every": 1e6, "run.horizon": 25.0})
     Run(config).complete(tmp_path / "whole")

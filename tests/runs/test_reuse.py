@@ -22,9 +22,9 @@ from fedtempo.runs.reuse import recipes_of
 from fedtempo.runs.run import Run, run
 from fedtempo.runs.world import build_world
 from fedtempo.runtime.executors.job import Job
-from fedtempo.strategies import STRATEGIES
 from fedtempo.studies.check import check
 from tests.crash import lives
+from tests.strategies.everyone import with_every_strategy
 from tests.strategies.test_every_strategy import BASE, SPECIAL
 
 
@@ -49,7 +49,7 @@ def computed(counts: dict[str, int]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if not name.endswith("_reused")}
 
 
-@pytest.mark.parametrize("name", sorted(STRATEGIES))
+@with_every_strategy()
 def test_every_strategy_has_the_same_bits_without_a_store_and_with_one_cold_or_warm(name: str, tmp_path: Path) -> None:
     until = {"run.horizon": 30.0}
     expected, none = played(config(name, until))

@@ -14,6 +14,7 @@ from fedtempo.runs.config import parse
 from fedtempo.runs.run import run
 from fedtempo.strategies import STRATEGIES
 from tests.runtime.world import play
+from tests.strategies.everyone import with_every_strategy
 from tests.strategies.test_every_strategy import BASE, SPECIAL
 
 PRIVACY = {"clip_norm": 1.0, "noise_multiplier": 2.0, "delta": 1e-4}
@@ -77,7 +78,7 @@ def test_robust_averages_work_with_averaging_strategies_and_are_rejected_by_othe
 
 
 @needs_accountant
-@pytest.mark.parametrize("name", sorted(STRATEGIES.keys() - {"centralized"}))
+@with_every_strategy(without={"centralized"})
 def test_privacy_works_with_rounds_of_single_visits_and_is_rejected_by_others(name: str) -> None:
     changes = {"server.privacy": PRIVACY, "run.horizon": 40.0}
     if name in AVERAGES_CLIENTS - {"hybrid-fl", "fch"}:  # these upload examples or compare models

@@ -23,11 +23,12 @@ from fedtempo.runs.world import build_world
 from fedtempo.runtime.executors.device import OnDevice
 from fedtempo.runtime.executors.job import Trainer
 from fedtempo.runtime.keyed import keyed_generator
-from fedtempo.strategies import STRATEGIES, FedAvg
+from fedtempo.strategies import FedAvg
 from fedtempo.studies.fleet import describe_fleet
 from tests.crash import lives
 from tests.runtime.learning import Built, learn
 from tests.runtime.test_local_parts import same_on_all_executors, small
+from tests.strategies.everyone import with_every_strategy
 from tests.strategies.test_sections import configured
 
 BOTH = {"up": {"kind": "top-k", "share": 0.1}, "down": {"kind": "quantized"}}
@@ -191,7 +192,7 @@ def test_an_interrupted_run_ends_with_the_same_bits(tmp_path: Path, strategy: st
     lives.assert_the_same(tmp_path / "run", tmp_path / "whole")
 
 
-@pytest.mark.parametrize("name", sorted(STRATEGIES))
+@with_every_strategy()
 def test_every_strategy_learns_from_compressed_updates(name: str) -> None:
     summary, records, final = run(configured("both", {"name": name}, {"server.compression": BOTH}))
     assert summary["commits"] >= 1

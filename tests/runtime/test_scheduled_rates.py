@@ -17,8 +17,8 @@ from fedtempo.learning.training import Training
 from fedtempo.runs.config import parse
 from fedtempo.runs.run import Run, run
 from fedtempo.runtime.executors.none import NoTraining
-from fedtempo.strategies import STRATEGIES
 from tests.runtime.world import play
+from tests.strategies.everyone import with_every_strategy
 from tests.strategies.test_every_strategy import BASE, SPECIAL
 
 HALVING = {"kind": "exponential", "gamma": 0.5}
@@ -112,7 +112,7 @@ def recorded(name: str, schedule: dict[str, Any] | None, rates: list[tuple[int, 
     return list(rates)
 
 
-@pytest.mark.parametrize("name", sorted(STRATEGIES))
+@with_every_strategy()
 def test_every_strategy_follows_a_schedule(name: str, rates: list[tuple[int, float]]) -> None:
     plain = recorded(name, None, rates)
     for unit in ("round", "commit", "time"):

@@ -18,11 +18,12 @@ from fedtempo.learning.training import Training
 from fedtempo.runs import moved
 from fedtempo.runs.config import parse
 from fedtempo.runs.run import run
-from fedtempo.strategies import STRATEGIES, FedAvg
+from fedtempo.strategies import FedAvg
 from tests.crash import lives
 from tests.runtime.learning import Built, learn
 from tests.runtime.test_averaging import AVERAGES_CHAINS, AVERAGES_CLIENTS, configured
 from tests.runtime.world import play
+from tests.strategies.everyone import with_every_strategy
 
 AVERAGING = AVERAGES_CLIENTS | AVERAGES_CHAINS | {"scaffold"}
 KINDS = [{"kind": "sgd", "momentum": 0.9}, "adagrad", "adam", {"kind": "yogi", "beta1": 0.5}]
@@ -52,7 +53,7 @@ def test_two_rounds_of_a_run_by_hand() -> None:
     assert final(2) == pytest.approx([7 / 24 + m / 2 / (v**0.5 + 1)], rel=1e-6)
 
 
-@pytest.mark.parametrize("name", sorted(STRATEGIES))
+@with_every_strategy()
 def test_strategies_that_average_rounds_use_it_and_others_say_that_they_cannot(name: str) -> None:
     changes = {"run.horizon": 40.0, "strategy.round_s": 10.0} if name == "centralized" else {"run.horizon": 40.0}
     plain = configured(name, changes)

@@ -13,6 +13,7 @@ from fedtempo.record import Records
 from fedtempo.runs.config import parse
 from fedtempo.runs.run import run
 from fedtempo.strategies import STRATEGIES
+from tests.strategies.everyone import with_every_strategy
 
 CLIENTS = 20
 
@@ -90,17 +91,26 @@ def test_it_survives_clients_that_leave(name: str, availability: dict[str, Any])
 FAULTS = {"nan": 0.1, "infinite": 0.05, "shape": 0.05, "count": 0.05, "late": 0.05, "hang": 0.05}
 
 
-@who_trains_clients
-@pytest.mark.parametrize("kind", ["none", "inline"])
-def test_it_survives_bad_updates_and_clients_that_never_answer(name: str, kind: str) -> None:
-    records = played(name, {"fleet.faults": FAULTS, "server.deadline": 2.0, "executor.kind": kind})
+def with_faults(name: str, executor: str) -> Records:
+    records = played(name, {"fleet.faults": FAULTS, "server.deadline": 2.0, "executor.kind": executor})
     assert (records.facts["ended"], records.facts["elapsed_s"]) == ("horizon", 120.0)
     outcomes = records.visits["outcome"].tolist()
     assert all(outcomes.count(outcome) >= 2 for outcome in ("refused", "late", "done"))
     assert records.visits["queued"].max() > 90.0
     assert records.commits["time"].max() > 60.0
-    losses = records.evaluations["loss"]
-    assert kind == "none" or (losses.size > 20 and np.isfinite(losses).all())
+    return records
+
+
+@who_trains_clients
+def test_it_survives_bad_updates_and_clients_that_never_answer(name: str) -> None:
+    with_faults(name, executor="none")
+
+
+@with_every_strategy(without={"centralized"})
+def test_bad_updates_leave_its_model_finite(name: str) -> None:
+    losses = with_faults(name, executor="inline").evaluations["loss"]
+    assert losses.size > 20
+    assert np.isfinite(losses).all()
 
 
 @everyone
@@ -140,7 +150,7 @@ def trained(name: str, **executor: Any) -> tuple[str, str]:
     return model, events
 
 
-@everyone
+@with_every_strategy()
 def test_its_bits_do_not_depend_on_the_executor(name: str) -> None:
     expected = trained(name, kind="inline")
     for workers in (1, 2, 4):

@@ -19,6 +19,7 @@ from fedtempo.runs.world import build_world
 from fedtempo.runtime.executors.job import Trainer
 from fedtempo.strategies import STRATEGIES
 from tests.runtime.world import Script
+from tests.strategies.everyone import cases
 from tests.strategies.test_every_strategy import BASE, SPECIAL
 
 Vector = np.ndarray[Any, np.dtype[np.float32]]
@@ -121,11 +122,11 @@ def must_hold(found: Seen) -> None:
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("strategy", STEPS.values(), ids=STEPS)
+@pytest.mark.parametrize("name", cases(STEPS))
 def test_every_strategy_keeps_frozen_parameters_and_averages_statistics(
-    strategy: dict[str, Any], network: str, monkeypatch: pytest.MonkeyPatch
+    name: str, network: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = seen(configured(network, strategy), monkeypatch)
+    found = seen(configured(network, STEPS[name]), monkeypatch)
     must_hold(found)
     assert (found.sections.frozen == 40) == (network != "normalised")
     assert found.sections.statistics == {"normalised": 8, "frozen": 0, "both": 11}[network]
@@ -207,13 +208,13 @@ BATCH_NORM = {"model": {"network": "cnn", "channels": [4], "pool_after": [1], "h
 
 
 @pytest.mark.parametrize("buffers", ["average", "local", "frozen"])
-@pytest.mark.parametrize("strategy", STEPS.values(), ids=STEPS)
+@pytest.mark.parametrize("name", cases(STEPS))
 def test_every_strategy_trains_with_batch_normalisation_whatever_its_buffers_do(
-    strategy: dict[str, Any], buffers: str, monkeypatch: pytest.MonkeyPatch
+    name: str, buffers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = BATCH_NORM["model"] | {"buffers": buffers}
     changes = {f"model.{name}": value for name, value in model.items()}
-    found = seen(configured("normalised", strategy, changes), monkeypatch)
+    found = seen(configured("normalised", STEPS[name], changes), monkeypatch)
     must_hold(found)
     assert (found.sections.statistics, found.sections.local, found.sections.frozen) == {
         "average": (8, 0, 0),

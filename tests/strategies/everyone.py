@@ -1,0 +1,42 @@
+"""Tests of the engine with every strategy: `make test` runs them with some, `make test-strategies` with the others.
+
+What every strategy must do itself is in `test_every_strategy.py`, and `make test` checks it for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pytest
+
+from fedtempo.strategies import STRATEGIES
+
+SELECTED = frozenset(
+    {
+        "async-memory",  # memory of each client, updates at arrival
+        "centralized",  # training at the server
+        "csgd",  # models handed over between phases of a visit
+        "fadas",  # models of its own at the server
+        "fch",  # losses of the clients, comparisons of models
+        "fedavg",  # rounds
+        "fedbuff",  # updates as they come
+        "fedcs",  # deadlines
+        "fedhusky",  # groups
+        "hybrid-fl",  # uploads of examples
+        "psfl",  # chains of clients
+        "scaffold",  # own procedure, vectors beside the model
+    }
+)
+"""Strategies that together use all that the engine offers. Each is here for what the comment says."""
+
+
+def cases(names: Iterable[str] = STRATEGIES) -> list[Any]:
+    """Return parameters of a test, of which `make test` runs those in `SELECTED`, and those that are no strategy."""
+    later = STRATEGIES.keys() - SELECTED
+    return [pytest.param(name, marks=pytest.mark.strategies) if name in later else name for name in sorted(names)]
+
+
+def with_every_strategy(without: Collection[str] = ()) -> pytest.MarkDecorator:
+    """Run a test with every strategy but these; its argument is called name."""
+    return pytest.mark.parametrize("name", cases(STRATEGIES.keys() - set(without)))
