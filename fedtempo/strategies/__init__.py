@@ -9,6 +9,7 @@ from fedtempo.parts.later import Registry, exported
 if TYPE_CHECKING:
     from fedtempo.strategies.ace import ACE as ACE
     from fedtempo.strategies.async_memory import AsyncMemory as AsyncMemory
+    from fedtempo.strategies.asyncsgd import AsyncSGD as AsyncSGD
     from fedtempo.strategies.ca2fl import CA2FL as CA2FL
     from fedtempo.strategies.centralized import Centralized as Centralized
     from fedtempo.strategies.csgd import CsGd as CsGd
@@ -34,6 +35,7 @@ STRATEGIES: Registry[type] = Registry(
     {
         "ace": "fedtempo.strategies.ace:ACE",
         "async-memory": "fedtempo.strategies.async_memory:AsyncMemory",
+        "asyncsgd": "fedtempo.strategies.asyncsgd:AsyncSGD",
         "ca2fl": "fedtempo.strategies.ca2fl:CA2FL",
         "centralized": "fedtempo.strategies.centralized:Centralized",
         "csgd": "fedtempo.strategies.csgd:CsGd",

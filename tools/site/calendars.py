@@ -35,6 +35,7 @@ _CONTROLS = (
 _SETTINGS: dict[str, dict[str, Any]] = {
     "ace": {},
     "async-memory": {},
+    "asyncsgd": {},
     "ca2fl": {"buffer": 4},
     "centralized": {"round_s": 10.0},
     "csgd": {"n_clusters": 3, "channels": 1, "mode": "local-sgd"},
