@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.hybrid_fl import HybridFL as HybridFL
     from fedtempo.strategies.oort import Oort as Oort
     from fedtempo.strategies.psfl import Psfl as Psfl
+    from fedtempo.strategies.quafl import QuAFL as QuAFL
     from fedtempo.strategies.rescaled_asgd import RescaledASGD as RescaledASGD
     from fedtempo.strategies.ringleader import RingleaderASGD as RingleaderASGD
     from fedtempo.strategies.scaffold import Scaffold as Scaffold
@@ -52,6 +53,7 @@ STRATEGIES: Registry[type] = Registry(
         "hybrid-fl": "fedtempo.strategies.hybrid_fl:HybridFL",
         "oort": "fedtempo.strategies.oort:Oort",
         "psfl": "fedtempo.strategies.psfl:Psfl",
+        "quafl": "fedtempo.strategies.quafl:QuAFL",
         "rescaled-asgd": "fedtempo.strategies.rescaled_asgd:RescaledASGD",
         "ringleader": "fedtempo.strategies.ringleader:RingleaderASGD",
         "scaffold": "fedtempo.strategies.scaffold:Scaffold",

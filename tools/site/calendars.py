@@ -52,6 +52,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "hybrid-fl": {"candidates": 1.0, "deadline_s": 5.5, "selection": "max-clients"},
     "oort": {"clients_per_round": 4},
     "psfl": {"width": 3, "length": 3},
+    "quafl": {"clients_per_round": 4},
     "rescaled-asgd": {},
     "ringleader": {},
     "sequential": {},
