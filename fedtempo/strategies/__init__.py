@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.centralized import Centralized as Centralized
     from fedtempo.strategies.csgd import CsGd as CsGd
     from fedtempo.strategies.fadas import FADAS as FADAS
+    from fedtempo.strategies.favas import FAVAS as FAVAS
     from fedtempo.strategies.fch import FchFl as FchFl
     from fedtempo.strategies.fedasync import FedAsync as FedAsync
     from fedtempo.strategies.fedavg import FedAvg as FedAvg
@@ -41,6 +42,7 @@ STRATEGIES: Registry[type] = Registry(
         "centralized": "fedtempo.strategies.centralized:Centralized",
         "csgd": "fedtempo.strategies.csgd:CsGd",
         "fadas": "fedtempo.strategies.fadas:FADAS",
+        "favas": "fedtempo.strategies.favas:FAVAS",
         "fch": "fedtempo.strategies.fch:FchFl",
         "fedasync": "fedtempo.strategies.fedasync:FedAsync",
         "fedavg": "fedtempo.strategies.fedavg:FedAvg",

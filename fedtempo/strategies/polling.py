@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple
 
 from fedtempo.federation import Client, ClientUnavailable, Federation, Model, Visit, Work
 from fedtempo.parts.fields import Count, Doc, Positive
+from fedtempo.strategies.planning.polls import Expected, expected_steps, steps_within
 from fedtempo.strategies.rounds import uniform_sample
 
 PolledPerRound = Annotated[Count, Doc("number of clients that the server polls per round, uniformly; s in the paper")]
@@ -82,6 +83,12 @@ class Polling:
             answers = [uploads.create_task(self._answer(*each)) for each in zip(clients, sessions)]
         return [answer for each in answers if (answer := each.result()) is not None]
 
+    def expected(self, client: Client) -> Expected:
+        """Return how many local steps a client is expected to take between two polls."""
+        times, most = self._fed.estimate(client), self._fed.steps(client)
+        chance = self.per_round / len(self._fed.clients)
+        return expected_steps(chance, self.round_s, times.download_s + times.upload_s, times.compute_s / most, most)
+
     async def _answer(self, client: Client, session: _Session) -> Answer | None:
         if session.visit is None:
             return Answer(client, session.start, session.start, 0)
@@ -119,10 +126,3 @@ class Polling:
             rng = self._fed.rng("sampling", number)
             self._drawn[number] = uniform_sample(self._fed.clients, self.per_round, rng)
         return self._drawn[number]
-
-
-def steps_within(seconds: float, step_s: float, most: int) -> int:
-    """Return the number of steps that fit into this time, 0 to `most`."""
-    if seconds >= most * step_s - 1e-9:
-        return most
-    return max(0, math.floor(seconds / step_s + 1e-9))

@@ -40,6 +40,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "centralized": {"round_s": 10.0},
     "csgd": {"n_clusters": 3, "channels": 1, "mode": "local-sgd"},
     "fadas": {"buffer": 4},
+    "favas": {"clients_per_round": 4},
     "fch": {"clients_per_round": 3},
     "fedasync": {},
     "fedavg": {},
