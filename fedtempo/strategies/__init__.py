@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.quafl import QuAFL as QuAFL
     from fedtempo.strategies.rescaled_asgd import RescaledASGD as RescaledASGD
     from fedtempo.strategies.ringleader import RingleaderASGD as RingleaderASGD
+    from fedtempo.strategies.safa import SAFA as SAFA
     from fedtempo.strategies.scaffold import Scaffold as Scaffold
     from fedtempo.strategies.sequential import Sequential as Sequential
 
@@ -58,6 +59,7 @@ STRATEGIES: Registry[type] = Registry(
         "quafl": "fedtempo.strategies.quafl:QuAFL",
         "rescaled-asgd": "fedtempo.strategies.rescaled_asgd:RescaledASGD",
         "ringleader": "fedtempo.strategies.ringleader:RingleaderASGD",
+        "safa": "fedtempo.strategies.safa:SAFA",
         "scaffold": "fedtempo.strategies.scaffold:Scaffold",
         "sequential": "fedtempo.strategies.sequential:Sequential",
     }

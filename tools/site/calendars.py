@@ -56,6 +56,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "quafl": {"clients_per_round": 4},
     "rescaled-asgd": {},
     "ringleader": {},
+    "safa": {"fraction": 0.4},
     "sequential": {},
 }
 
