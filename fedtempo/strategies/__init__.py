@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.safa import SAFA as SAFA
     from fedtempo.strategies.scaffold import Scaffold as Scaffold
     from fedtempo.strategies.sequential import Sequential as Sequential
+    from fedtempo.strategies.timelyfl import TimelyFL as TimelyFL
 
 STRATEGIES: Registry[type] = Registry(
     {
@@ -62,6 +63,7 @@ STRATEGIES: Registry[type] = Registry(
         "safa": "fedtempo.strategies.safa:SAFA",
         "scaffold": "fedtempo.strategies.scaffold:Scaffold",
         "sequential": "fedtempo.strategies.sequential:Sequential",
+        "timelyfl": "fedtempo.strategies.timelyfl:TimelyFL",
     }
 )
 

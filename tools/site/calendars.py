@@ -58,6 +58,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "ringleader": {},
     "safa": {"fraction": 0.4},
     "sequential": {},
+    "timelyfl": {},
 }
 
 
