@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.oort import Oort as Oort
     from fedtempo.strategies.psfl import Psfl as Psfl
     from fedtempo.strategies.quafl import QuAFL as QuAFL
+    from fedtempo.strategies.refl import REFL as REFL
     from fedtempo.strategies.rescaled_asgd import RescaledASGD as RescaledASGD
     from fedtempo.strategies.ringleader import RingleaderASGD as RingleaderASGD
     from fedtempo.strategies.safa import SAFA as SAFA
@@ -58,6 +59,7 @@ STRATEGIES: Registry[type] = Registry(
         "oort": "fedtempo.strategies.oort:Oort",
         "psfl": "fedtempo.strategies.psfl:Psfl",
         "quafl": "fedtempo.strategies.quafl:QuAFL",
+        "refl": "fedtempo.strategies.refl:REFL",
         "rescaled-asgd": "fedtempo.strategies.rescaled_asgd:RescaledASGD",
         "ringleader": "fedtempo.strategies.ringleader:RingleaderASGD",
         "safa": "fedtempo.strategies.safa:SAFA",

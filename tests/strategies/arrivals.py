@@ -95,7 +95,7 @@ class Arrivals:
         version = models[0].version if models else self.model.version
         if isinstance(result, tuple):
             return tuple(Model(version, vector) for vector in result)
-        return Model(version, result)
+        return Model(version, result) if isinstance(result, np.ndarray) else result
 
     def commit(self, model: Model, *, staleness: int = 0) -> Model:
         self.model = Model(self.model.version + 1, model.location)
@@ -105,6 +105,9 @@ class Arrivals:
 
     def estimate(self, client: Client) -> Durations:
         return Durations(0.0, self._visit_s[client.id], 0.0)
+
+    def forecast(self, client: Client, begin: float, end: float) -> float:
+        return 1.0
 
     def rng(self, purpose: str, *keys: int) -> Any:
         return np.random.default_rng(0) if self._draws is None else self

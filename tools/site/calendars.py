@@ -54,6 +54,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "oort": {"clients_per_round": 4},
     "psfl": {"width": 3, "length": 3},
     "quafl": {"clients_per_round": 4},
+    "refl": {"clients_per_round": 4, "rest_rounds": 1},
     "rescaled-asgd": {},
     "ringleader": {},
     "safa": {"fraction": 0.4},
