@@ -28,7 +28,9 @@ AT_ONCE = {"clients_at_once": 100}
 A_ROUND = {"clients_per_round": 100}
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    **dict.fromkeys(("ace", "async-memory", "ca2fl", "fadas", "fedasync", "fedbuff", "rescaled-asgd"), AT_ONCE),
+    **dict.fromkeys(
+        ("ace", "async-memory", "asyncsgd", "ca2fl", "fadas", "fedasync", "fedbuff", "rescaled-asgd"), AT_ONCE
+    ),
     **dict.fromkeys(("fch", "fedavg", "fedprox", "oort", "scaffold"), A_ROUND),
     "fedhusky": {"clusters": 1},
     "fedhusky-paper": {"clusters": 1},

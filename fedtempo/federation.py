@@ -349,6 +349,15 @@ class Federation(Protocol):
         """Return the server's estimate of the upload of one raw example, seconds."""
         ...
 
+    def forecast(self, client: Client, begin: float, end: float) -> float:
+        """Return the forecast that a client will be present from `begin` to `end`, seconds, as a probability.
+
+        `begin` and `end` may both be `now`: whether it is present. In a simulation forecasts are certain, 0 or 1, and
+        follow from the fleet's availability; on real clients, whoever is present now is expected to stay, and whoever
+        is absent to stay away.
+        """
+        ...
+
     async def sleep_until(self, time: float) -> None:
         """Wait on the run's clock; if `time` has passed, return immediately after other ready tasks."""
         ...

@@ -133,6 +133,9 @@ class Central(ABC):
     ) -> Coroutine[Any, Any, Update]: ...
 
     @abstractmethod
+    def forecast(self, client: Client, begin: float, end: float) -> float: ...
+
+    @abstractmethod
     async def sleep_until(self, time: float) -> None: ...
 
     @abstractmethod

@@ -258,6 +258,10 @@ class Simulation(Central):
         true_s = self._fleet.links.upload_s(client.id, self._raw_examples().example_bytes)
         return true_s * self.estimate(client).upload_s / owner.upload_s if owner.upload_s else true_s
 
+    def forecast(self, client: Client, begin: float, end: float) -> float:
+        leaves = self._fleet.availability.available_until(client.id, begin)
+        return float(leaves > begin and leaves >= end)
+
     async def sleep_until(self, time: float) -> None:
         if time <= self._loop.now:
             await asyncio.sleep(0)

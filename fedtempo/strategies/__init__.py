@@ -9,10 +9,12 @@ from fedtempo.parts.later import Registry, exported
 if TYPE_CHECKING:
     from fedtempo.strategies.ace import ACE as ACE
     from fedtempo.strategies.async_memory import AsyncMemory as AsyncMemory
+    from fedtempo.strategies.asyncsgd import AsyncSGD as AsyncSGD
     from fedtempo.strategies.ca2fl import CA2FL as CA2FL
     from fedtempo.strategies.centralized import Centralized as Centralized
     from fedtempo.strategies.csgd import CsGd as CsGd
     from fedtempo.strategies.fadas import FADAS as FADAS
+    from fedtempo.strategies.favas import FAVAS as FAVAS
     from fedtempo.strategies.fch import FchFl as FchFl
     from fedtempo.strategies.fedasync import FedAsync as FedAsync
     from fedtempo.strategies.fedavg import FedAvg as FedAvg
@@ -25,19 +27,25 @@ if TYPE_CHECKING:
     from fedtempo.strategies.hybrid_fl import HybridFL as HybridFL
     from fedtempo.strategies.oort import Oort as Oort
     from fedtempo.strategies.psfl import Psfl as Psfl
+    from fedtempo.strategies.quafl import QuAFL as QuAFL
+    from fedtempo.strategies.refl import REFL as REFL
     from fedtempo.strategies.rescaled_asgd import RescaledASGD as RescaledASGD
     from fedtempo.strategies.ringleader import RingleaderASGD as RingleaderASGD
+    from fedtempo.strategies.safa import SAFA as SAFA
     from fedtempo.strategies.scaffold import Scaffold as Scaffold
     from fedtempo.strategies.sequential import Sequential as Sequential
+    from fedtempo.strategies.timelyfl import TimelyFL as TimelyFL
 
 STRATEGIES: Registry[type] = Registry(
     {
         "ace": "fedtempo.strategies.ace:ACE",
         "async-memory": "fedtempo.strategies.async_memory:AsyncMemory",
+        "asyncsgd": "fedtempo.strategies.asyncsgd:AsyncSGD",
         "ca2fl": "fedtempo.strategies.ca2fl:CA2FL",
         "centralized": "fedtempo.strategies.centralized:Centralized",
         "csgd": "fedtempo.strategies.csgd:CsGd",
         "fadas": "fedtempo.strategies.fadas:FADAS",
+        "favas": "fedtempo.strategies.favas:FAVAS",
         "fch": "fedtempo.strategies.fch:FchFl",
         "fedasync": "fedtempo.strategies.fedasync:FedAsync",
         "fedavg": "fedtempo.strategies.fedavg:FedAvg",
@@ -50,10 +58,14 @@ STRATEGIES: Registry[type] = Registry(
         "hybrid-fl": "fedtempo.strategies.hybrid_fl:HybridFL",
         "oort": "fedtempo.strategies.oort:Oort",
         "psfl": "fedtempo.strategies.psfl:Psfl",
+        "quafl": "fedtempo.strategies.quafl:QuAFL",
+        "refl": "fedtempo.strategies.refl:REFL",
         "rescaled-asgd": "fedtempo.strategies.rescaled_asgd:RescaledASGD",
         "ringleader": "fedtempo.strategies.ringleader:RingleaderASGD",
+        "safa": "fedtempo.strategies.safa:SAFA",
         "scaffold": "fedtempo.strategies.scaffold:Scaffold",
         "sequential": "fedtempo.strategies.sequential:Sequential",
+        "timelyfl": "fedtempo.strategies.timelyfl:TimelyFL",
     }
 )
 

@@ -41,6 +41,7 @@ async def train_always(
     work: Work | None = None,
     *,
     among: Sequence[Client] | None = None,
+    also_busy: bool = False,
     prefer: Callable[[Client], Any] | None = None,
     begins: Callable[[Client], None] = lambda client: None,
     lost: Callable[[Client], None] = lambda client: None,
@@ -50,11 +51,12 @@ async def train_always(
 
     Whenever a visit ends, the next client is drawn uniformly from the idle clients, with `prefer` from those for which
     it is smallest. All results of an instant arrive before the next client starts. A failed visit costs its expected
-    time. among: the clients that may train (default: all). begins: called with each client as its visit begins.
-    lost: called with each client whose visit failed. model_for: the model that a client trains (default: the global
-    one).
+    time. among: the clients that may train (default: all). also_busy: draw the next client from all of them, so that
+    visits of a busy client wait for their turn. begins: called with each client as its visit begins. lost: called with
+    each client whose visit failed. model_for: the model that a client trains (default: the global one).
     """
-    idle = list(fed.clients if among is None else among)
+    everyone = fed.clients if among is None else among
+    idle = list(everyone)
     rng = fed.rng("next client")
 
     def draw() -> Client:
@@ -69,8 +71,9 @@ async def train_always(
         return idle.pop()
 
     async def keep_one_training() -> None:
+        client = draw()
         while True:
-            client, start_s = draw(), fed.now
+            start_s = fed.now
             begins(client)
             try:
                 update = await fed.train(client, fed.model if model_for is None else model_for(client), work)
@@ -79,8 +82,10 @@ async def train_always(
                 await fed.sleep_until(start_s + fed.estimate(client).visit_s)
             else:
                 await arrived(update)
-            idle.append(client)
+            if not also_busy:
+                idle.append(client)
             await fed.sleep_until(fed.now)
+            client = everyone[int(rng.integers(len(everyone)))] if also_busy else draw()
 
     async with asyncio.TaskGroup() as tasks:
         for _ in range(min(clients_at_once or len(idle), len(idle))):

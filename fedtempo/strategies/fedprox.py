@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from functools import partial
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Client, Federation, Work
 from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive
+from fedtempo.strategies.planning.workload import steps_for
 from fedtempo.strategies.rounds import train_round, uniform_sample
 
 
@@ -47,5 +47,4 @@ class FedProx:
         """Return the local steps for which a client has time, at least one."""
         times, steps = fed.estimate(client), fed.steps(client)
         left_s = deadline_s - times.download_s - times.upload_s
-        share = min(1.0, left_s / times.compute_s) if times.compute_s else 1.0
-        return Work(proximal=self.mu, steps=max(1, math.floor(share * steps)))
+        return Work(proximal=self.mu, steps=min(steps, steps_for(left_s, times.compute_s, steps)))

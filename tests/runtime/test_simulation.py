@@ -200,6 +200,19 @@ def test_a_client_that_leaves_ends_its_visit_and_train_all_continues_without_it(
     assert reasons == ["client 2 is unavailable: it left while receiving at t = 5 s"]
 
 
+def test_forecasts_follow_from_the_fleet_and_include_the_present() -> None:
+    found: list[list[float]] = []
+
+    async def script(fed: Federation) -> None:
+        await fed.sleep_until(3.0)
+        for begin, end in ((3.0, 3.0), (3.0, 4.0), (3.0, 5.0), (10.0, 60.0), (50.0, 60.0)):
+            found.append([fed.forecast(client, begin, end) for client in fed.clients])
+
+    windows = [[(0.0, 99.0)], [(0.0, 4.0)], [(50.0, 99.0)], []]
+    play(script, availability={"kind": "windows", "windows": windows})
+    assert found == [[1, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 1, 0]]
+
+
 def test_dropouts_fail_visits_at_their_rate() -> None:
     outcomes = {True: 0, False: 0}
 

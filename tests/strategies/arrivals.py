@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ Arrival = tuple[int, Sequence[float] | None]
 class Arrivals:
     """A federation whose visits end in a given order, one per second; models are vectors of float64.
 
+    A client's visits take turns. draws: what its generators draw, whatever their keys (default: random numbers).
     received: the version of the model that each result's visit started from. versions: the global models, in order.
     statistics: for each server call that names them, the weights of running statistics.
     """
@@ -25,7 +27,14 @@ class Arrivals:
     horizon = 1e9
     lr = 0.1
 
-    def __init__(self, clients: int, *, visit_s: Sequence[float] | None = None, size: int = 2) -> None:
+    def __init__(
+        self,
+        clients: int,
+        *,
+        visit_s: Sequence[float] | None = None,
+        size: int = 2,
+        draws: Sequence[int] | None = None,
+    ) -> None:
         self.clients = [Client(i, 10) for i in range(clients)]
         self.model = Model(0, np.zeros(size))
         self.now = 0.0
@@ -34,7 +43,8 @@ class Arrivals:
         self.received: list[int] = []
         self.statistics: list[list[float]] = []
         self._visit_s = visit_s or [1.0] * clients
-        self._visits: dict[int, tuple[Model, asyncio.Future[Any]]] = {}
+        self._visits = defaultdict[int, deque[tuple[Model, asyncio.Future[Any]]]](deque)
+        self._draws = None if draws is None else iter(draws)
 
     def play(self, strategy: Any, *arrivals: Arrival) -> list[list[float]]:
         """Run a strategy until all these have arrived; return the global models after the initial one."""
@@ -48,7 +58,7 @@ class Arrivals:
             if running.done():
                 break
             self.now += 1.0
-            model, visit = self._visits.pop(client)
+            model, visit = self._visits[client].popleft()
             if change is None:
                 visit.set_exception(ClientUnavailable(self.clients[client], "left"))
                 continue
@@ -65,7 +75,7 @@ class Arrivals:
 
     async def train(self, client: Client, model: Model, work: Any = None, **_: Any) -> Update:
         visit: asyncio.Future[Update] = asyncio.get_running_loop().create_future()
-        self._visits[client.id] = model, visit
+        self._visits[client.id].append((model, visit))
         return await visit
 
     async def sleep_until(self, time: float) -> None:
@@ -85,7 +95,7 @@ class Arrivals:
         version = models[0].version if models else self.model.version
         if isinstance(result, tuple):
             return tuple(Model(version, vector) for vector in result)
-        return Model(version, result)
+        return Model(version, result) if isinstance(result, np.ndarray) else result
 
     def commit(self, model: Model, *, staleness: int = 0) -> Model:
         self.model = Model(self.model.version + 1, model.location)
@@ -96,5 +106,15 @@ class Arrivals:
     def estimate(self, client: Client) -> Durations:
         return Durations(0.0, self._visit_s[client.id], 0.0)
 
-    def rng(self, purpose: str, *keys: int) -> np.random.Generator:
-        return np.random.default_rng(0)
+    def forecast(self, client: Client, begin: float, end: float) -> float:
+        return 1.0
+
+    def rng(self, purpose: str, *keys: int) -> Any:
+        return np.random.default_rng(0) if self._draws is None else self
+
+    def integers(self, high: int) -> int:
+        """Return the next of the given draws, as a generator would."""
+        assert self._draws is not None
+        drawn = next(self._draws)
+        assert drawn < high
+        return drawn

@@ -35,10 +35,12 @@ _CONTROLS = (
 _SETTINGS: dict[str, dict[str, Any]] = {
     "ace": {},
     "async-memory": {},
+    "asyncsgd": {},
     "ca2fl": {"buffer": 4},
     "centralized": {"round_s": 10.0},
     "csgd": {"n_clusters": 3, "channels": 1, "mode": "local-sgd"},
     "fadas": {"buffer": 4},
+    "favas": {"clients_per_round": 4},
     "fch": {"clients_per_round": 3},
     "fedasync": {},
     "fedavg": {},
@@ -51,9 +53,13 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "hybrid-fl": {"candidates": 1.0, "deadline_s": 5.5, "selection": "max-clients"},
     "oort": {"clients_per_round": 4},
     "psfl": {"width": 3, "length": 3},
+    "quafl": {"clients_per_round": 4},
+    "refl": {"clients_per_round": 4, "rest_rounds": 1},
     "rescaled-asgd": {},
     "ringleader": {},
+    "safa": {"fraction": 0.4},
     "sequential": {},
+    "timelyfl": {},
 }
 
 

@@ -264,6 +264,9 @@ class LiveFederation(Central):
     def estimate_example_s(self, client: Client) -> float:
         return self.estimate(client).upload_s * self._server.example_bytes / self._sizes.up
 
+    def forecast(self, client: Client, begin: float, end: float) -> float:
+        return float(self._roster.node(client) is not None)
+
     async def sleep_until(self, time: float) -> None:
         await asyncio.sleep(max(0.0, time - self.now))
 

@@ -140,6 +140,7 @@ def test_a_client_that_leaves_during_a_visit_is_unavailable_and_can_return(tmp_p
             await fed.train(fed.clients[0], fed.model)
         updates = await fed.train_all(fed.clients, fed.model)
         seen.extend(str(update.client.id) for update in updates)
+        assert [fed.forecast(client, fed.now, fed.now + 9.0) for client in fed.clients] == [0.0, 1.0, 1.0]
         back.set()
         grid.online.add(100)
         for _ in range(100):
