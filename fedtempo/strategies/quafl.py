@@ -14,7 +14,7 @@ from fedtempo.strategies.polling import PolledPerRound, Polling, RoundSeconds
 @dataclass(frozen=True, config=STRICT)
 class QuAFL:
     """Zakerinia, Talaei, Nadiradze and Alistarh, Communication-Efficient Federated Learning with Data and Client
-    Heterogeneity, AISTATS 2024, Alg. 1 (QuAFL).
+    Heterogeneity, AISTATS 2024 (QuAFL; Alg. 1 in the version submitted to ICLR 2023).
 
     All clients receive the model X and train by themselves, at most K local steps each. In every round the server polls
     s clients, drawn uniformly, and waits for none of them: client i sends Y_i, its model X_i after the steps that it
