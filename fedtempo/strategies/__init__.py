@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from fedtempo.strategies.fedhusky import FedHusky as FedHusky
     from fedtempo.strategies.fedhusky_paper import FedHuskyPaper as FedHuskyPaper
     from fedtempo.strategies.fedprox import FedProx as FedProx
+    from fedtempo.strategies.fedstale import FedStale as FedStale
+    from fedtempo.strategies.fedvarp import FedVARP as FedVARP
     from fedtempo.strategies.hybrid import Hybrid as Hybrid
     from fedtempo.strategies.hybrid_fl import HybridFL as HybridFL
+    from fedtempo.strategies.mifa import MIFA as MIFA
     from fedtempo.strategies.oort import Oort as Oort
     from fedtempo.strategies.psfl import Psfl as Psfl
     from fedtempo.strategies.rescaled_asgd import RescaledASGD as RescaledASGD
@@ -46,8 +49,11 @@ STRATEGIES: Registry[type] = Registry(
         "fedhusky": "fedtempo.strategies.fedhusky:FedHusky",
         "fedhusky-paper": "fedtempo.strategies.fedhusky_paper:FedHuskyPaper",
         "fedprox": "fedtempo.strategies.fedprox:FedProx",
+        "fedstale": "fedtempo.strategies.fedstale:FedStale",
+        "fedvarp": "fedtempo.strategies.fedvarp:FedVARP",
         "hybrid": "fedtempo.strategies.hybrid:Hybrid",
         "hybrid-fl": "fedtempo.strategies.hybrid_fl:HybridFL",
+        "mifa": "fedtempo.strategies.mifa:MIFA",
         "oort": "fedtempo.strategies.oort:Oort",
         "psfl": "fedtempo.strategies.psfl:Psfl",
         "rescaled-asgd": "fedtempo.strategies.rescaled_asgd:RescaledASGD",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,14 @@ from fedtempo.runtime.handles import ServerCall
 
 Arrival = tuple[int, Sequence[float] | None]
 """A client and the change that its training makes; None: its visit fails."""
+
+
+def in_rounds(*rounds: Sequence[float | None]) -> list[Arrival]:
+    """Return the arrivals of rounds, given by each client's change in the first coordinate (None: its visit fails).
+
+    The second coordinate is the double of the first.
+    """
+    return [(i, None if c is None else [c, 2 * c]) for changes in rounds for i, c in enumerate(changes)]
 
 
 class Arrivals:
@@ -25,8 +33,18 @@ class Arrivals:
     horizon = 1e9
     lr = 0.1
 
-    def __init__(self, clients: int, *, visit_s: Sequence[float] | None = None, size: int = 2) -> None:
-        self.clients = [Client(i, 10) for i in range(clients)]
+    def __init__(
+        self,
+        clients: int,
+        *,
+        visit_s: Sequence[float] | None = None,
+        size: int = 2,
+        examples: Sequence[int] | None = None,
+        histograms: Sequence[tuple[int, ...]] | None = None,
+    ) -> None:
+        self.clients = [
+            Client(i, examples[i] if examples else 10, histograms[i] if histograms else None) for i in range(clients)
+        ]
         self.model = Model(0, np.zeros(size))
         self.now = 0.0
         self.versions = [self.model.location]
@@ -54,7 +72,8 @@ class Arrivals:
                 continue
             self.received.append(model.version)
             trained = Model(model.version, model.location + np.array(change, dtype=np.float64))
-            visit.set_result(Update(self.clients[client], model, trained, 10, {}, 0.0, 0.0, self.now))
+            examples = self.clients[client].num_examples
+            visit.set_result(Update(self.clients[client], model, trained, examples, {}, 0.0, 0.0, self.now))
         await self._settled()
         assert running.cancel(), running.exception()
 
@@ -67,6 +86,11 @@ class Arrivals:
         visit: asyncio.Future[Update] = asyncio.get_running_loop().create_future()
         self._visits[client.id] = model, visit
         return await visit
+
+    async def train_all(self, clients: Iterable[Client], model: Model, work: Any = None, **_: Any) -> list[Update]:
+        visits = [self.train(client, model, work) for client in clients]
+        results = await asyncio.gather(*visits, return_exceptions=True)
+        return [result for result in results if isinstance(result, Update)]
 
     async def sleep_until(self, time: float) -> None:
         await asyncio.sleep(0)
@@ -92,6 +116,9 @@ class Arrivals:
         self.versions.append(model.location)
         self.staleness.append(staleness)
         return self.model
+
+    def note(self, name: str, value: Any) -> None:
+        pass
 
     def estimate(self, client: Client) -> Durations:
         return Durations(0.0, self._visit_s[client.id], 0.0)
