@@ -79,7 +79,8 @@ class Work:
     epochs, steps: local epochs, or optimiser steps (which take precedence). full_batch: each step uses the gradient of
     all examples. lr: learning rate. lr_scale: factor on it, or on the configured one; `training.schedule` multiplies
     the result by its own factor. proximal: weight mu of mu/2 * |w - w_received|^2. loss: name of the loss. statistics:
-    measurements to return besides the mean loss, from {"squared_loss", "gradient_variance", "gradient_norm"}.
+    measurements to return besides the mean loss, from {"squared_loss", "gradient_variance", "gradient_norm",
+    "effective_steps"}.
 
     procedure: what the client does instead of training as configured: a name in `fedtempo.learning.procedures`, or
     "module:function" of a `ClientVisit`. It may keep tensors at the client from visit to visit. payload: models whose

@@ -44,7 +44,8 @@ def train(
     "squared_loss": the same for squared losses (Oort's statistical utility);
     "gradient_variance": mean of |g_b - g|^2 over the client's mini-batches b, weighted by their sizes, g the gradient
     of all its examples, both at the received model (PSFL Eq. 24; the variance of single examples with batch_size = 1);
-    "gradient_norm": |g| at the received model.
+    "gradient_norm": |g| at the received model;
+    "effective_steps": see `Training.effective_steps`.
 
     Raises ConfigError if the client has no examples.
     """
@@ -100,6 +101,7 @@ def train(
                     optimizer.step(step)
     model.restore_frozen()
     statistics |= {"loss": total / seen, "squared_loss": squared / seen}
+    statistics |= {"effective_steps": training.effective_steps(len(owned))}
     return {name: value for name, value in statistics.items() if name == "loss" or name in training.statistics}
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.fedcs import FedCS as FedCS
     from fedtempo.strategies.fedhusky import FedHusky as FedHusky
     from fedtempo.strategies.fedhusky_paper import FedHuskyPaper as FedHuskyPaper
+    from fedtempo.strategies.fednova import FedNova as FedNova
     from fedtempo.strategies.fedprox import FedProx as FedProx
     from fedtempo.strategies.fedstale import FedStale as FedStale
     from fedtempo.strategies.fedvarp import FedVARP as FedVARP
@@ -48,6 +49,7 @@ STRATEGIES: Registry[type] = Registry(
         "fedcs": "fedtempo.strategies.fedcs:FedCS",
         "fedhusky": "fedtempo.strategies.fedhusky:FedHusky",
         "fedhusky-paper": "fedtempo.strategies.fedhusky_paper:FedHuskyPaper",
+        "fednova": "fedtempo.strategies.fednova:FedNova",
         "fedprox": "fedtempo.strategies.fedprox:FedProx",
         "fedstale": "fedtempo.strategies.fedstale:FedStale",
         "fedvarp": "fedtempo.strategies.fedvarp:FedVARP",

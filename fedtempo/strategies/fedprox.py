@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from functools import partial
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Client, Federation, Work
 from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive
-from fedtempo.strategies.rounds import train_round, uniform_sample
+from fedtempo.strategies.rounds import steps_in_time, train_round, uniform_sample
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -45,7 +44,4 @@ class FedProx:
 
     def partial_work(self, fed: Federation, deadline_s: float, client: Client) -> Work:
         """Return the local steps for which a client has time, at least one."""
-        times, steps = fed.estimate(client), fed.steps(client)
-        left_s = deadline_s - times.download_s - times.upload_s
-        share = min(1.0, left_s / times.compute_s) if times.compute_s else 1.0
-        return Work(proximal=self.mu, steps=max(1, math.floor(share * steps)))
+        return Work(proximal=self.mu, steps=steps_in_time(fed, client, deadline_s))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,14 @@ async def train_round(
     if not updates:
         await fed.sleep_until(fed.now + max(fed.estimate(client).visit_s for client in clients))
     return updates
+
+
+def steps_in_time(fed: Federation, client: Client, deadline_s: float) -> int:
+    """Return the local steps for which a client has time by its estimates, at least one, at most all of a visit."""
+    times, steps = fed.estimate(client), fed.steps(client)
+    left_s = deadline_s - times.download_s - times.upload_s
+    share = min(1.0, left_s / times.compute_s) if times.compute_s else 1.0
+    return max(1, math.floor(share * steps))
 
 
 def uniform_sample(clients: Sequence[Client], count: int | None, rng: np.random.Generator) -> list[Client]:

@@ -46,6 +46,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "fedcs": {"candidates": 1.0, "deadline_s": 5.5},
     "fedhusky": {"clusters": "labels"},
     "fedhusky-paper": {"clusters": "labels"},
+    "fednova": {"clients_per_round": 4},
     "fedprox": {"clients_per_round": 4},
     "fedstale": {"clients_per_round": 4},
     "fedvarp": {"clients_per_round": 4},
