@@ -29,6 +29,7 @@ Procedure = Callable[["ClientVisit"], Sequence[Tensor]]
 Upload = Callable[[Vector, Vector | None], Vector | None]
 
 PROCEDURES: dict[str, str] = {
+    "feddyn": "fedtempo.learning.feddyn:dynamic",
     "scaffold": "fedtempo.learning.scaffold:from_steps",
     "scaffold-gradient": "fedtempo.learning.scaffold:from_gradient",
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.fedavg import FedAvg as FedAvg
     from fedtempo.strategies.fedbuff import FedBuff as FedBuff
     from fedtempo.strategies.fedcs import FedCS as FedCS
+    from fedtempo.strategies.feddyn import FedDyn as FedDyn
     from fedtempo.strategies.fedhusky import FedHusky as FedHusky
     from fedtempo.strategies.fedhusky_paper import FedHuskyPaper as FedHuskyPaper
     from fedtempo.strategies.fednova import FedNova as FedNova
@@ -47,6 +48,7 @@ STRATEGIES: Registry[type] = Registry(
         "fedavg": "fedtempo.strategies.fedavg:FedAvg",
         "fedbuff": "fedtempo.strategies.fedbuff:FedBuff",
         "fedcs": "fedtempo.strategies.fedcs:FedCS",
+        "feddyn": "fedtempo.strategies.feddyn:FedDyn",
         "fedhusky": "fedtempo.strategies.fedhusky:FedHusky",
         "fedhusky-paper": "fedtempo.strategies.fedhusky_paper:FedHuskyPaper",
         "fednova": "fedtempo.strategies.fednova:FedNova",

@@ -44,6 +44,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "fedavg": {},
     "fedbuff": {"buffer": 4},
     "fedcs": {"candidates": 1.0, "deadline_s": 5.5},
+    "feddyn": {"clients_per_round": 4},
     "fedhusky": {"clusters": "labels"},
     "fedhusky-paper": {"clusters": "labels"},
     "fednova": {"clients_per_round": 4},
