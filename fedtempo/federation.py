@@ -86,7 +86,7 @@ class Work:
     "module:function" of a `ClientVisit`. It may keep tensors at the client from visit to visit. payload: models whose
     trainable parameters the server sends along, such as control variates. returns: number of vectors that the procedure
     sends along (`Update.sent`). Bytes and transfer times include them. Visits with a payload need `train` or
-    `train_all`.
+    `train_all`. numbers: further settings of the procedure, which finds them in `ClientVisit.numbers`.
     """
 
     epochs: int | None = None
@@ -101,6 +101,7 @@ class Work:
     procedure: str | None = None
     payload: tuple[Model, ...] = ()
     returns: int = 0
+    numbers: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ and change `visit.state`, and returns the vectors that the client sends besides 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,8 @@ class ClientVisit:
 
     model: the client's model. examples, rows: its examples are these rows. training: how to train. rng: the visit's
     generator. state: the tensors that the client keeps; changes last if the training stays finite. payload: the vectors
-    that the server sent along. statistics: what the server learns besides the vectors; must have a "loss".
+    that the server sent along. numbers: the settings that the strategy gave (`Work.numbers`). statistics: what the
+    server learns besides the vectors; must have a "loss".
     """
 
     def __init__(
@@ -55,10 +56,12 @@ class ClientVisit:
         state: dict[str, Tensor],
         payload: Sequence[Tensor],
         augment: Augmentation | None = None,
+        numbers: Mapping[str, float] | None = None,
     ) -> None:
         self.model, self.examples, self.rows = model, examples, rows
         self.training, self.rng = training, rng
         self.state, self.payload = state, tuple(payload)
+        self.numbers = dict(numbers or {})
         self.statistics: dict[str, float] = {}
         self._received, self._augment = received, augment
 
@@ -134,6 +137,7 @@ def make_visit(
     procedure: str | None = None,
     payload: Sequence[Vector] = (),
     returns: int = 0,
+    numbers: Mapping[str, float] | None = None,
     augment: Augmentation | None = None,
     upload: Upload | None = None,
 ) -> tuple[dict[str, float], list[Vector], bytes | None]:
@@ -141,8 +145,8 @@ def make_visit(
 
     state: what the client has kept so far, encoded. procedure: a name in `PROCEDURES` or "module:function" (default:
     training as configured). payload: the vectors that the server sent along. returns: how many it expects in return.
-    augment: changes each training batch. upload: is called with the change of the trainable parameters and with what
-    earlier uploads left out; returns what this one leaves out.
+    numbers: the procedure's settings. augment: changes each training batch. upload: is called with the change of the
+    trainable parameters and with what earlier uploads left out; returns what this one leaves out.
 
     Returns the statistics, the vectors to send along, each (sections.moving,), and what the client keeps now: as before
     if the training has left the finite numbers.
@@ -157,7 +161,9 @@ def make_visit(
         else:
             vectors = [torch.from_numpy(np.array(vector[: sections.trainable])) for vector in payload]
             owned = torch.as_tensor(np.asarray(rows), dtype=torch.int64)
-            visit = ClientVisit(model, examples, owned, training, rng, received, kept.tensors, vectors, augment)
+            visit = ClientVisit(
+                model, examples, owned, training, rng, received, kept.tensors, vectors, augment, numbers
+            )
             sent = _called(procedure, visit)
             statistics = visit.statistics
             _check_sent(procedure, sent, statistics, returns, sections.trainable)
