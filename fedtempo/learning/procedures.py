@@ -6,19 +6,21 @@ and change `visit.state`, and returns the vectors that the client sends besides 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedtempo.errors import ConfigError, StrategyError, nearest
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.gradients import gradients_for
 from fedtempo.learning.kept import Kept
-from fedtempo.learning.local import Rows, train
+from fedtempo.learning.local import ChangeLoss, Rows, train
 from fedtempo.learning.losses import make_loss, of_batch
 from fedtempo.learning.state import FlatModel, Vector
 from fedtempo.learning.training import Training
@@ -30,6 +32,7 @@ Upload = Callable[[Vector, Vector | None], Vector | None]
 
 PROCEDURES: dict[str, str] = {
     "feddyn": "fedtempo.learning.feddyn:dynamic",
+    "moon": "fedtempo.learning.moon:contrastive",
     "scaffold": "fedtempo.learning.scaffold:from_steps",
     "scaffold-gradient": "fedtempo.learning.scaffold:from_gradient",
 }
@@ -84,19 +87,45 @@ class ClientVisit:
         """Return a vector of zeros."""
         return torch.zeros_like(self.parameters)
 
-    def train(self, correction: Tensor | None = None) -> None:
-        """Train the received model as configured. correction: added to the gradient of each step before clipping."""
-        pieces = None if correction is None else self._pieces(correction)
+    def train(
+        self,
+        correction: Tensor | None = None,
+        *,
+        start: Tensor | None = None,
+        only: Literal["travelling", "local"] | None = None,
+        change_loss: ChangeLoss | None = None,
+        **settings: Any,
+    ) -> None:
+        """Train the received model as configured.
+
+        correction: added to the gradient of each step before clipping. start: parameters to begin with instead of the
+        received ones, to which the proximal term still refers. only: train these parameters only (default: all).
+        change_loss: returns the loss to minimise for a batch, given the configured one and the inputs; not with a
+        correction or `only`. settings: replace those of `training`, such as epochs or steps.
+        """
+        masks = None
+        if only is not None:
+            travelling, size = self.model.sections.moving, self.model.size
+            masks = self._views((torch.arange(size) < travelling).to(self.model.vector.dtype))
+            masks = masks if only == "travelling" else tuple(1 - mask for mask in masks)
         self.statistics = train(
             self.model,
             self.examples,
-            self.training,
+            replace(self.training, **settings),
             self.rng,
             self._received,
             self.rows.numpy(),
             self._augment,
-            pieces,
+            None if correction is None else self._pieces(correction),
+            start=start,
+            only=masks,
+            change_loss=change_loss,
         )
+
+    def network(self, state: Tensor | None = None) -> nn.Module:
+        """Return a copy of the network as received, in evaluation mode. state: its `model.sent` of another time."""
+        self.model.load(self._received if state is None else state)
+        return copy.deepcopy(self.model.module).eval()
 
     def gradient(self) -> Tensor:
         """Return the mean gradient over all examples at the received model, which is loaded for it."""

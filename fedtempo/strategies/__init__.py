@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.hybrid import Hybrid as Hybrid
     from fedtempo.strategies.hybrid_fl import HybridFL as HybridFL
     from fedtempo.strategies.mifa import MIFA as MIFA
+    from fedtempo.strategies.moon import Moon as Moon
     from fedtempo.strategies.oort import Oort as Oort
     from fedtempo.strategies.psfl import Psfl as Psfl
     from fedtempo.strategies.rescaled_asgd import RescaledASGD as RescaledASGD
@@ -58,6 +59,7 @@ STRATEGIES: Registry[type] = Registry(
         "hybrid": "fedtempo.strategies.hybrid:Hybrid",
         "hybrid-fl": "fedtempo.strategies.hybrid_fl:HybridFL",
         "mifa": "fedtempo.strategies.mifa:MIFA",
+        "moon": "fedtempo.strategies.moon:Moon",
         "oort": "fedtempo.strategies.oort:Oort",
         "psfl": "fedtempo.strategies.psfl:Psfl",
         "rescaled-asgd": "fedtempo.strategies.rescaled_asgd:RescaledASGD",

@@ -54,6 +54,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "hybrid": {"clusters": "labels"},
     "hybrid-fl": {"candidates": 1.0, "deadline_s": 5.5, "selection": "max-clients"},
     "mifa": {},
+    "moon": {"clients_per_round": 4},
     "oort": {"clients_per_round": 4},
     "psfl": {"width": 3, "length": 3},
     "rescaled-asgd": {},
