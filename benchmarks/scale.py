@@ -30,7 +30,20 @@ A_ROUND = {"clients_per_round": 100}
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     **dict.fromkeys(("ace", "async-memory", "ca2fl", "fadas", "fedasync", "fedbuff", "rescaled-asgd"), AT_ONCE),
     **dict.fromkeys(
-        ("fch", "fedavg", "feddyn", "fednova", "fedprox", "fedstale", "fedvarp", "mifa", "moon", "oort", "scaffold"),
+        (
+            "fch",
+            "fedavg",
+            "feddyn",
+            "fednova",
+            "fedprox",
+            "fedrep",
+            "fedstale",
+            "fedvarp",
+            "mifa",
+            "moon",
+            "oort",
+            "scaffold",
+        ),
         A_ROUND,
     ),
     "fedhusky": {"clusters": 1},

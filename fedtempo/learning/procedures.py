@@ -32,6 +32,7 @@ Upload = Callable[[Vector, Vector | None], Vector | None]
 
 PROCEDURES: dict[str, str] = {
     "feddyn": "fedtempo.learning.feddyn:dynamic",
+    "fedrep": "fedtempo.learning.fedrep:head_then_body",
     "moon": "fedtempo.learning.moon:contrastive",
     "scaffold": "fedtempo.learning.scaffold:from_steps",
     "scaffold-gradient": "fedtempo.learning.scaffold:from_gradient",

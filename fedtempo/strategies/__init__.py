@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.fedhusky_paper import FedHuskyPaper as FedHuskyPaper
     from fedtempo.strategies.fednova import FedNova as FedNova
     from fedtempo.strategies.fedprox import FedProx as FedProx
+    from fedtempo.strategies.fedrep import FedRep as FedRep
     from fedtempo.strategies.fedstale import FedStale as FedStale
     from fedtempo.strategies.fedvarp import FedVARP as FedVARP
     from fedtempo.strategies.hybrid import Hybrid as Hybrid
@@ -54,6 +55,7 @@ STRATEGIES: Registry[type] = Registry(
         "fedhusky-paper": "fedtempo.strategies.fedhusky_paper:FedHuskyPaper",
         "fednova": "fedtempo.strategies.fednova:FedNova",
         "fedprox": "fedtempo.strategies.fedprox:FedProx",
+        "fedrep": "fedtempo.strategies.fedrep:FedRep",
         "fedstale": "fedtempo.strategies.fedstale:FedStale",
         "fedvarp": "fedtempo.strategies.fedvarp:FedVARP",
         "hybrid": "fedtempo.strategies.hybrid:Hybrid",

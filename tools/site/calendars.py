@@ -49,6 +49,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "fedhusky-paper": {"clusters": "labels"},
     "fednova": {"clients_per_round": 4},
     "fedprox": {"clients_per_round": 4},
+    "fedrep": {"clients_per_round": 4},
     "fedstale": {"clients_per_round": 4},
     "fedvarp": {"clients_per_round": 4},
     "hybrid": {"clusters": "labels"},
