@@ -31,7 +31,27 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     **dict.fromkeys(
         ("ace", "async-memory", "asyncsgd", "ca2fl", "fadas", "fedasync", "fedbuff", "rescaled-asgd"), AT_ONCE
     ),
-    **dict.fromkeys(("favas", "fch", "fedavg", "fedprox", "oort", "quafl", "refl", "scaffold", "timelyfl"), A_ROUND),
+    **dict.fromkeys(
+        (
+            "favas",
+            "fch",
+            "fedavg",
+            "feddyn",
+            "fednova",
+            "fedprox",
+            "fedrep",
+            "fedstale",
+            "fedvarp",
+            "mifa",
+            "moon",
+            "oort",
+            "quafl",
+            "refl",
+            "scaffold",
+            "timelyfl",
+        ),
+        A_ROUND,
+    ),
     "fedhusky": {"clusters": 1},
     "fedhusky-paper": {"clusters": 1},
     "hybrid": {"clusters": 1},

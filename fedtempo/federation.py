@@ -79,13 +79,14 @@ class Work:
     epochs, steps: local epochs, or optimiser steps (which take precedence). full_batch: each step uses the gradient of
     all examples. lr: learning rate. lr_scale: factor on it, or on the configured one; `training.schedule` multiplies
     the result by its own factor. proximal: weight mu of mu/2 * |w - w_received|^2. loss: name of the loss. statistics:
-    measurements to return besides the mean loss, from {"squared_loss", "gradient_variance", "gradient_norm"}.
+    measurements to return besides the mean loss, from {"squared_loss", "gradient_variance", "gradient_norm",
+    "effective_steps"}.
 
     procedure: what the client does instead of training as configured: a name in `fedtempo.learning.procedures`, or
     "module:function" of a `ClientVisit`. It may keep tensors at the client from visit to visit. payload: models whose
     trainable parameters the server sends along, such as control variates. returns: number of vectors that the procedure
     sends along (`Update.sent`). Bytes and transfer times include them. Visits with a payload need `train` or
-    `train_all`.
+    `train_all`. numbers: further settings of the procedure, which finds them in `ClientVisit.numbers`.
     """
 
     epochs: int | None = None
@@ -100,6 +101,7 @@ class Work:
     procedure: str | None = None
     payload: tuple[Model, ...] = ()
     returns: int = 0
+    numbers: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)

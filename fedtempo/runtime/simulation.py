@@ -358,7 +358,7 @@ class Simulation(Central):
         carried = Carried(owner.kept)
         if work is not None:
             payload = tuple(model.location for model in work.payload)
-            carried = Carried(owner.kept, work.procedure, payload, work.returns)
+            carried = Carried(owner.kept, work.procedure, payload, work.returns, work.numbers)
         state.keeps = True
         state.training = self._executor.train(received, client, owner.visits, training, carried)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from fedtempo.errors import StrategyError
 from fedtempo.federation import Work
 from fedtempo.learning.training import SMALLEST_LR, Training
 
@@ -20,8 +21,10 @@ def resolve(training: Training, work: Work | None, factor: float | None = None) 
     if work is None and factor is None:
         return training
     work = work or _AS_CONFIGURED
+    if work.numbers is not None and work.procedure is None:
+        raise StrategyError("Work.numbers are for a procedure; set Work.procedure, too")
     if work.procedure is not None:  # the cache must not keep the payload's models
-        work = replace(work, procedure=None, payload=(), returns=0)
+        work = replace(work, procedure=None, payload=(), returns=0, numbers=None)
     return _changed(training, work, factor)
 
 
@@ -30,7 +33,7 @@ def _changed(training: Training, work: Work, factor: float | None) -> Training:
     changes: dict[str, Any] = {
         name: value
         for name, value in vars(work).items()
-        if value is not None and name not in ("lr_scale", "statistics", "procedure", "payload", "returns")
+        if value is not None and name not in ("lr_scale", "statistics", "procedure", "payload", "returns", "numbers")
     }
     if work.lr_scale is not None:
         changes["lr"] = changes.get("lr", training.lr) * work.lr_scale

@@ -20,11 +20,18 @@ if TYPE_CHECKING:
     from fedtempo.strategies.fedavg import FedAvg as FedAvg
     from fedtempo.strategies.fedbuff import FedBuff as FedBuff
     from fedtempo.strategies.fedcs import FedCS as FedCS
+    from fedtempo.strategies.feddyn import FedDyn as FedDyn
     from fedtempo.strategies.fedhusky import FedHusky as FedHusky
     from fedtempo.strategies.fedhusky_paper import FedHuskyPaper as FedHuskyPaper
+    from fedtempo.strategies.fednova import FedNova as FedNova
     from fedtempo.strategies.fedprox import FedProx as FedProx
+    from fedtempo.strategies.fedrep import FedRep as FedRep
+    from fedtempo.strategies.fedstale import FedStale as FedStale
+    from fedtempo.strategies.fedvarp import FedVARP as FedVARP
     from fedtempo.strategies.hybrid import Hybrid as Hybrid
     from fedtempo.strategies.hybrid_fl import HybridFL as HybridFL
+    from fedtempo.strategies.mifa import MIFA as MIFA
+    from fedtempo.strategies.moon import Moon as Moon
     from fedtempo.strategies.oort import Oort as Oort
     from fedtempo.strategies.psfl import Psfl as Psfl
     from fedtempo.strategies.quafl import QuAFL as QuAFL
@@ -51,11 +58,18 @@ STRATEGIES: Registry[type] = Registry(
         "fedavg": "fedtempo.strategies.fedavg:FedAvg",
         "fedbuff": "fedtempo.strategies.fedbuff:FedBuff",
         "fedcs": "fedtempo.strategies.fedcs:FedCS",
+        "feddyn": "fedtempo.strategies.feddyn:FedDyn",
         "fedhusky": "fedtempo.strategies.fedhusky:FedHusky",
         "fedhusky-paper": "fedtempo.strategies.fedhusky_paper:FedHuskyPaper",
+        "fednova": "fedtempo.strategies.fednova:FedNova",
         "fedprox": "fedtempo.strategies.fedprox:FedProx",
+        "fedrep": "fedtempo.strategies.fedrep:FedRep",
+        "fedstale": "fedtempo.strategies.fedstale:FedStale",
+        "fedvarp": "fedtempo.strategies.fedvarp:FedVARP",
         "hybrid": "fedtempo.strategies.hybrid:Hybrid",
         "hybrid-fl": "fedtempo.strategies.hybrid_fl:HybridFL",
+        "mifa": "fedtempo.strategies.mifa:MIFA",
+        "moon": "fedtempo.strategies.moon:Moon",
         "oort": "fedtempo.strategies.oort:Oort",
         "psfl": "fedtempo.strategies.psfl:Psfl",
         "quafl": "fedtempo.strategies.quafl:QuAFL",

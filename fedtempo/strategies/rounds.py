@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from fedtempo.federation import Client, Federation, Update, Work
+from fedtempo.strategies.planning.workload import steps_for
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +35,13 @@ async def train_round(
     if not updates:
         await fed.sleep_until(fed.now + max(fed.estimate(client).visit_s for client in clients))
     return updates
+
+
+def steps_in_time(fed: Federation, client: Client, deadline_s: float) -> int:
+    """Return the local steps for which a client has time by its estimates, at least one, at most all of a visit."""
+    times, steps = fed.estimate(client), fed.steps(client)
+    left_s = deadline_s - times.download_s - times.upload_s
+    return min(steps, steps_for(left_s, times.compute_s, steps))
 
 
 def uniform_sample(clients: Sequence[Client], count: int | None, rng: np.random.Generator) -> list[Client]:

@@ -71,6 +71,21 @@ def corrected(visit: ClientVisit) -> list[Tensor]:
     return []
 
 
+def starts_elsewhere(visit: ClientVisit) -> list[Tensor]:
+    visit.train(start=visit.zeros() + 0.5, steps=1, full_batch=True, proximal=visit.numbers["proximal"])
+    return []
+
+
+def only_local(visit: ClientVisit) -> list[Tensor]:
+    visit.train(only="local")
+    return []
+
+
+def only_travelling(visit: ClientVisit) -> list[Tensor]:
+    visit.train(only="travelling")
+    return []
+
+
 def one_short(visit: ClientVisit) -> list[Tensor]:
     visit.train()
     return [visit.parameters[1:]]
@@ -113,6 +128,33 @@ def test_a_procedure_keeps_tensors_and_returns_vectors() -> None:
 def test_a_personal_model_stays_at_the_client() -> None:
     _, _, state = visited(f"{HERE}:personal")
     assert torch.equal(Kept.decoded(state, 0).tensors["own"], model().vector[:39])
+
+
+def test_training_may_start_elsewhere_with_other_settings() -> None:
+    """One step from 0.5 along g + mu * (0.5 - w_received): with mu = 2 it ends 0.1 * 2 * (0.5 - w) nearer to w."""
+    ends = []
+    for mu in (0.0, 2.0):
+        flat = model()
+        visited(f"{HERE}:starts_elsewhere", flat, numbers={"proximal": mu})
+        ends.append(flat.vector[:39].clone())
+    torch.testing.assert_close(ends[1], ends[0] - 0.1 * 2 * (0.5 - model().vector[:39]))
+    assert torch.linalg.vector_norm(ends[0] - 0.5) < 0.5  # one step, not three
+
+
+@pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.1}, {"optimizer": "adam"}])
+@pytest.mark.parametrize("local", ["2.*", "1.*"])  # without and with running statistics
+def test_training_may_be_that_of_local_or_of_travelling_parameters_only(local: str, settings: dict[str, Any]) -> None:
+    training = Training(lr=0.1, batch_size=4, clip_norm=1.0, **settings)
+    for procedure, moves in (("only_local", "local"), ("only_travelling", "trainable")):
+        flat, first = model(Exchange(local=(local,))), model(Exchange(local=(local,)))
+        visited(f"{HERE}:{procedure}", flat, training=training)
+        assert torch.equal(flat.vector[: flat.sections.trainable], first.vector[: flat.sections.trainable]) == (
+            moves == "local"
+        )
+        names = dict(flat.module.named_parameters())
+        own = [name for name in names if name.startswith(local[0])]
+        stayed = [torch.equal(names[name], dict(first.module.named_parameters())[name]) for name in own]
+        assert stayed == [moves != "local"] * len(own)
 
 
 def test_a_correction_is_added_to_each_gradient() -> None:

@@ -238,6 +238,9 @@ class Answers:
             raise Refusal(f"the call has {len(payload)} arrays too many")
         if procedure is not None and procedure not in (*PROCEDURES, *self._settings.training):
             raise Refusal(f"{procedure!r} is neither fedtempo's nor among `training` in this client's TOML")
+        numbers = content.get("numbers", {})
+        if not isinstance(numbers, dict) or not all(isinstance(value, int | float) for value in numbers.values()):
+            raise Refusal(f"numbers = {numbers!r}: it must map names to numbers")
         keeps = bool(sections.local) or procedure is not None or (transfers is not None and transfers.keeps)
         memory = self._memory.of(built.run) if keeps else None
         sent: list[Vector] = []
@@ -257,6 +260,7 @@ class Answers:
                         np.arange(len(self._y)),
                         state=None if memory is None else memory.before(visit),
                         procedure=procedure,
+                        numbers=numbers,
                         payload=payload,
                         returns=int(content.get("returns", 0)),
                         augment=augment,

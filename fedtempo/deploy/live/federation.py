@@ -387,6 +387,8 @@ class LiveFederation(Central):
         }
         if work is not None and work.procedure is not None:
             content |= {"procedure": work.procedure, "returns": work.returns}
+            if work.numbers is not None:
+                content["numbers"] = dict(work.numbers)
         n = visit.client.num_examples
         configured, requested = self._training.examples_per_visit(n), training.examples_per_visit(n)
         return content, self.estimate(visit.client).compute_s * requested / max(1, configured)

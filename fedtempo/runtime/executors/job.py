@@ -263,11 +263,12 @@ class Trainer:
         procedure: str | None,
         payload: Sequence[Vector],
         sent: Sequence[Vector],
+        numbers: Mapping[str, float] | None = None,
     ) -> tuple[Answer, bytes | None]:
         """Make a visit as `train` does, of a client that keeps something; also return what it keeps now.
 
-        state, procedure, payload: see `procedures.make_visit`. sent: where to put the vectors that the client sends
-        besides the model.
+        state, procedure, payload, numbers: see `procedures.make_visit`. sent: where to put the vectors that the client
+        sends besides the model.
         """
         rows, rng = self._job.clients[client], self._job.visit_rng(client, visit)
         parameters = self.model.sections.trainable
@@ -282,6 +283,7 @@ class Trainer:
             rows,
             state=state,
             procedure=procedure,
+            numbers=numbers,
             payload=payload,
             returns=len(sent),
             augment=self._augment,

@@ -133,6 +133,9 @@ def test_a_client_only_runs_procedures_that_it_agreed_to() -> None:
     assert "values to unpack" in reply["refused"]
     reply, sent = answers.answer("train", named, (vector, vector * 0))
     assert len(sent) == 2
+    for numbers in ([1.0], {"mu": "1"}):
+        reply, _ = answers.answer("train", {**named, "numbers": numbers}, (vector, vector * 0))
+        assert reply["refused"] == f"numbers = {numbers!r}: it must map names to numbers"
     reply, _ = answers.answer("train", {**call, "procedure": None}, (vector, vector))
     assert reply["refused"] == "the call has 1 arrays too many"
 
