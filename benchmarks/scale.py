@@ -34,6 +34,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "fedhusky-paper": {"clusters": 1},
     "hybrid": {"clusters": 1},
     "csgd": {"n_clusters": 10},
+    "power-of-choice": {"candidates": 200, **A_ROUND},
     "psfl": {"width": 10, "length": 5},
 }
 """Settings under which about a hundred clients train at the same time; strategies without any take their defaults."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.hybrid import Hybrid as Hybrid
     from fedtempo.strategies.hybrid_fl import HybridFL as HybridFL
     from fedtempo.strategies.oort import Oort as Oort
+    from fedtempo.strategies.power_of_choice import PowerOfChoice as PowerOfChoice
     from fedtempo.strategies.psfl import Psfl as Psfl
     from fedtempo.strategies.rescaled_asgd import RescaledASGD as RescaledASGD
     from fedtempo.strategies.ringleader import RingleaderASGD as RingleaderASGD
@@ -49,6 +50,7 @@ STRATEGIES: Registry[type] = Registry(
         "hybrid": "fedtempo.strategies.hybrid:Hybrid",
         "hybrid-fl": "fedtempo.strategies.hybrid_fl:HybridFL",
         "oort": "fedtempo.strategies.oort:Oort",
+        "power-of-choice": "fedtempo.strategies.power_of_choice:PowerOfChoice",
         "psfl": "fedtempo.strategies.psfl:Psfl",
         "rescaled-asgd": "fedtempo.strategies.rescaled_asgd:RescaledASGD",
         "ringleader": "fedtempo.strategies.ringleader:RingleaderASGD",

@@ -50,6 +50,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "hybrid": {"clusters": "labels"},
     "hybrid-fl": {"candidates": 1.0, "deadline_s": 5.5, "selection": "max-clients"},
     "oort": {"clients_per_round": 4},
+    "power-of-choice": {"candidates": 6, "clients_per_round": 3},
     "psfl": {"width": 3, "length": 3},
     "rescaled-asgd": {},
     "ringleader": {},
