@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.ringleader import RingleaderASGD as RingleaderASGD
     from fedtempo.strategies.scaffold import Scaffold as Scaffold
     from fedtempo.strategies.sequential import Sequential as Sequential
+    from fedtempo.strategies.tifl import TiFL as TiFL
 
 STRATEGIES: Registry[type] = Registry(
     {
@@ -56,6 +57,7 @@ STRATEGIES: Registry[type] = Registry(
         "ringleader": "fedtempo.strategies.ringleader:RingleaderASGD",
         "scaffold": "fedtempo.strategies.scaffold:Scaffold",
         "sequential": "fedtempo.strategies.sequential:Sequential",
+        "tifl": "fedtempo.strategies.tifl:TiFL",
     }
 )
 

@@ -55,6 +55,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "rescaled-asgd": {},
     "ringleader": {},
     "sequential": {},
+    "tifl": {"tiers": 3, "clients_per_round": 3, "interval": 20},
 }
 
 
