@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.fadas import FADAS as FADAS
     from fedtempo.strategies.fch import FchFl as FchFl
     from fedtempo.strategies.fedasync import FedAsync as FedAsync
+    from fedtempo.strategies.fedat import FedAT as FedAT
     from fedtempo.strategies.fedavg import FedAvg as FedAvg
     from fedtempo.strategies.fedbuff import FedBuff as FedBuff
     from fedtempo.strategies.fedcs import FedCS as FedCS
@@ -42,6 +43,7 @@ STRATEGIES: Registry[type] = Registry(
         "fadas": "fedtempo.strategies.fadas:FADAS",
         "fch": "fedtempo.strategies.fch:FchFl",
         "fedasync": "fedtempo.strategies.fedasync:FedAsync",
+        "fedat": "fedtempo.strategies.fedat:FedAT",
         "fedavg": "fedtempo.strategies.fedavg:FedAvg",
         "fedbuff": "fedtempo.strategies.fedbuff:FedBuff",
         "fedcs": "fedtempo.strategies.fedcs:FedCS",

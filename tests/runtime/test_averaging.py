@@ -19,7 +19,18 @@ from tests.strategies.test_every_strategy import BASE, SPECIAL
 PRIVACY = {"clip_norm": 1.0, "noise_multiplier": 2.0, "delta": 1e-4}
 needs_accountant = pytest.mark.skipif(importlib.util.find_spec("dp_accounting") is None, reason="needs dp-accounting")
 
-AVERAGES_CLIENTS = {"csgd", "fch", "fedavg", "fedcs", "fedprox", "hybrid-fl", "oort", "power-of-choice", "tifl"}
+AVERAGES_CLIENTS = {
+    "csgd",
+    "fch",
+    "fedat",
+    "fedavg",
+    "fedcs",
+    "fedprox",
+    "hybrid-fl",
+    "oort",
+    "power-of-choice",
+    "tifl",
+}
 AVERAGES_CHAINS = {"hybrid", "psfl"}
 
 

@@ -41,6 +41,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "fadas": {"buffer": 4},
     "fch": {"clients_per_round": 3},
     "fedasync": {},
+    "fedat": {"tiers": 3},
     "fedavg": {},
     "fedbuff": {"buffer": 4},
     "fedcs": {"candidates": 1.0, "deadline_s": 5.5},

@@ -6,6 +6,8 @@ A tier is a list of positions in the array of latencies. Chai et al.: TiFL: A Ti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -39,3 +41,9 @@ def chances_by_rank(accuracies: ArrayLike, eligible: ArrayLike) -> Floats:
     chances = np.zeros(np.shape(accuracies))
     chances[ascending] = np.arange(n, 0, -1) / (n * (n + 1) / 2)
     return chances
+
+
+def mirrored_shares(rounds: Sequence[int]) -> list[float]:
+    """Return for each tier the share of all rounds that its counterpart has: the fastest's for the slowest (FedAT)."""
+    total = sum(rounds)
+    return [count / total for count in reversed(rounds)]
