@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.fedat import FedAT as FedAT
     from fedtempo.strategies.fedavg import FedAvg as FedAvg
     from fedtempo.strategies.fedbuff import FedBuff as FedBuff
+    from fedtempo.strategies.fedcompass import FedCompass as FedCompass
     from fedtempo.strategies.fedcs import FedCS as FedCS
     from fedtempo.strategies.fedhusky import FedHusky as FedHusky
     from fedtempo.strategies.fedhusky_paper import FedHuskyPaper as FedHuskyPaper
@@ -46,6 +47,7 @@ STRATEGIES: Registry[type] = Registry(
         "fedat": "fedtempo.strategies.fedat:FedAT",
         "fedavg": "fedtempo.strategies.fedavg:FedAvg",
         "fedbuff": "fedtempo.strategies.fedbuff:FedBuff",
+        "fedcompass": "fedtempo.strategies.fedcompass:FedCompass",
         "fedcs": "fedtempo.strategies.fedcs:FedCS",
         "fedhusky": "fedtempo.strategies.fedhusky:FedHusky",
         "fedhusky-paper": "fedtempo.strategies.fedhusky_paper:FedHuskyPaper",

@@ -44,6 +44,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "fedat": {"tiers": 3},
     "fedavg": {},
     "fedbuff": {"buffer": 4},
+    "fedcompass": {"most_steps": 4},
     "fedcs": {"candidates": 1.0, "deadline_s": 5.5},
     "fedhusky": {"clusters": "labels"},
     "fedhusky-paper": {"clusters": "labels"},
