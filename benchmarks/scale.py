@@ -56,7 +56,10 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "fedhusky-paper": {"clusters": 1},
     "hybrid": {"clusters": 1},
     "csgd": {"n_clusters": 10},
+    "power-of-choice": {"candidates": 200, **A_ROUND},
     "psfl": {"width": 10, "length": 5},
+    "fedat": {"tiers": 5, "clients_per_round": 20},
+    "tifl": {"tiers": 5, "interval": 1000, **A_ROUND},
 }
 """Settings under which about a hundred clients train at the same time; strategies without any take their defaults."""
 

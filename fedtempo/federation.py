@@ -25,6 +25,9 @@ S = TypeVar("S", default=Any)
 Vector: TypeAlias = Any
 """Flat parameters as passed to a function at the server; supports + - * / with vectors and numbers."""
 
+EVALUATE = "evaluate"
+"""`Work.procedure` of a visit that evaluates the model instead of training it, and uploads no model."""
+
 
 class ClientUnavailable(FedtempoError):
     """Raised for a visit that will not end: its client left, failed or is offline. The client is free again."""
@@ -87,6 +90,11 @@ class Work:
     trainable parameters the server sends along, such as control variates. returns: number of vectors that the procedure
     sends along (`Update.sent`). Bytes and transfer times include them. Visits with a payload need `train` or
     `train_all`. numbers: further settings of the procedure, which finds them in `ClientVisit.numbers`.
+
+    With procedure = EVALUATE the client measures "loss" and, unless labels are numbers, "accuracy" of the received
+    model on its own examples (with `steps`, on that many random mini-batches) and uploads these numbers only;
+    `Update.model` is the received model. Such visits need `train` or `train_all`, too. compute_scale: computing time
+    per example relative to training (default: 1); a pass without gradients takes about a third.
     """
 
     epochs: int | None = None
@@ -102,6 +110,12 @@ class Work:
     payload: tuple[Model, ...] = ()
     returns: int = 0
     numbers: Mapping[str, float] | None = None
+    compute_scale: float | None = None
+
+    @property
+    def sends_model(self) -> bool:
+        """Whether the client uploads a model."""
+        return self.procedure != EVALUATE
 
 
 @dataclass(frozen=True)

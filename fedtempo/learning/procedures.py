@@ -16,8 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from fedtempo.errors import ConfigError, StrategyError, nearest
+from fedtempo.federation import EVALUATE
 from fedtempo.learning.augmentation import Augmentation
+from fedtempo.learning.evaluation import BATCH, scores_of
 from fedtempo.learning.examples import Examples
+from fedtempo.learning.forward import outputs_of
 from fedtempo.learning.gradients import gradients_for
 from fedtempo.learning.kept import Kept
 from fedtempo.learning.local import ChangeLoss, Rows, train
@@ -34,6 +37,7 @@ PROCEDURES: dict[str, str] = {
     "feddyn": "fedtempo.learning.feddyn:dynamic",
     "fedrep": "fedtempo.learning.fedrep:head_then_body",
     "moon": "fedtempo.learning.moon:contrastive",
+    EVALUATE: "fedtempo.learning.procedures:evaluate",
     "scaffold": "fedtempo.learning.scaffold:from_steps",
     "scaffold-gradient": "fedtempo.learning.scaffold:from_gradient",
 }
@@ -142,6 +146,23 @@ class ClientVisit:
                 piece.add_(gradient, alpha=len(batch) / len(self.rows))
         return total[: model.sections.trainable]
 
+    def evaluate(self, rows: Tensor) -> dict[str, float]:
+        """Return "loss" and, unless labels are numbers, "accuracy" of the received model on these examples."""
+        model = self.model
+        loss_of = make_loss(self.training, self.examples.labels[self.rows], model.vector.dtype)
+        model.load(self._received)
+        model.module.eval()
+        loss, credit, has_credit = 0.0, 0.0, not self.examples.labels.is_floating_point()
+        with torch.inference_mode():
+            for batch in torch.split(rows, BATCH):
+                x, y = self.examples.gather(batch)
+                outputs = outputs_of(model.module, x)
+                loss += of_batch(loss_of, x)(outputs, y).item() * len(batch)
+                if has_credit:
+                    credit += float(scores_of(outputs, y, self.examples)[0].sum())
+        measured = {"loss": loss / len(rows)}
+        return measured | {"accuracy": credit / len(rows)} if has_credit else measured
+
     def _pieces(self, vector: Tensor) -> tuple[Tensor, ...]:
         """Return the parts of a vector for each of the gradients' parameters, zero for local ones."""
         whole = torch.zeros_like(self.model.vector)
@@ -153,6 +174,16 @@ class ClientVisit:
             whole.as_strided(part.shape, part.stride(), part.storage_offset())
             for part in gradients_for(self.model, self.training).parameters
         )
+
+
+def evaluate(visit: ClientVisit) -> tuple[Tensor, ...]:
+    """Evaluate the received model on all examples or, if `steps` are requested, on those of so many random batches."""
+    rows = visit.rows
+    if visit.training.steps is not None:
+        count = visit.training.examples_per_visit(len(rows))
+        rows = rows[torch.from_numpy(visit.rng.permutation(len(rows))[:count])]
+    visit.statistics = visit.evaluate(rows)
+    return ()
 
 
 def make_visit(
@@ -200,7 +231,7 @@ def make_visit(
     finally:
         model.local = None
     parts = [model.sent, model.kept, *kept.tensors.values()]
-    if upload is not None:
+    if upload is not None and procedure != EVALUATE:
         kept.residual = _uploaded(upload, model, received, kept.residual)
         parts += [] if kept.residual is None else [kept.residual]
     if all(torch.isfinite(part).all() for part in parts):

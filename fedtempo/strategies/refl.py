@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Federation, Update
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Gt, Le, Lt, Positive, Share
-from fedtempo.strategies.fedbuff import add_changes
+from fedtempo.strategies.changes import commit_changes
 from fedtempo.strategies.ongoing import Ongoing
 from fedtempo.strategies.planning.refl import StaleRule, least_available, squared_deviations, stale_weights
 
@@ -83,16 +83,7 @@ class REFL:
             )
             missed = [version - update.base_version for update in late]
             weights += stale_weights(self.stale, missed, deviations, self.beta)
-        shares, used = [weight / math.fsum(weights) for weight in weights], fresh + late
-        stepped = await fed.on_server(
-            add_changes,
-            fed.model,
-            starts=[update.received for update in used],
-            ends=[update.model for update in used],
-            weights=shares,
-            statistics_from={update.model: share for update, share in zip(used, shares)},
-        )
-        fed.commit(stepped, staleness=max(version - update.base_version for update in used))
+        await commit_changes(fed, fresh + late, [weight / math.fsum(weights) for weight in weights])
 
 
 def fresh_enough(arrived: Mapping[int, Update], *, version: int, needed: int) -> bool:

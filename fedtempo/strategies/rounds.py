@@ -49,3 +49,12 @@ def uniform_sample(clients: Sequence[Client], count: int | None, rng: np.random.
     if count is None or count >= len(clients):
         return list(clients)
     return [clients[i] for i in sorted(rng.choice(len(clients), size=count, replace=False))]
+
+
+def share_sample(clients: Sequence[Client], count: int, rng: np.random.Generator) -> list[Client]:
+    """Draw `count` different clients by their shares of all examples, in ascending order; return all if too few."""
+    if count >= len(clients):
+        return list(clients)
+    total = sum(client.num_examples for client in clients)
+    shares = [client.num_examples / total for client in clients]
+    return [clients[i] for i in sorted(rng.choice(len(clients), size=count, replace=False, p=shares))]

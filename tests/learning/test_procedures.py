@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fedtempo.errors import ConfigError, FedtempoError, RunError, StrategyError, UserCodeError
+from fedtempo.federation import EVALUATE
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.exchange import EVERYTHING, Exchange
 from fedtempo.learning.kept import Kept
@@ -180,6 +181,32 @@ def test_the_gradient_is_that_of_autograd() -> None:
     nn.functional.cross_entropy(module(x), y).backward()
     expected = torch.cat([parameter.grad.flatten() for parameter in module.parameters() if parameter.grad is not None])
     torch.testing.assert_close(gradient, expected)
+
+
+def test_an_evaluation_changes_nothing_and_measures_all_or_some_examples() -> None:
+    flat, data = model(), examples()
+    before = flat.vector.clone()
+    statistics, sent, state = visited(EVALUATE, flat, upload=lambda change, residual: pytest.fail("no upload"))
+    module = model().module.eval()
+    x, y = data.gather(torch.arange(10))
+    outputs = module(x)
+    assert statistics["loss"] == pytest.approx(nn.functional.cross_entropy(outputs, y).item(), rel=1e-6)
+    assert statistics["accuracy"] == (outputs.argmax(dim=1) == y).double().mean().item()
+    assert torch.equal(flat.vector, before)
+    assert sent == []
+    assert Kept.decoded(state, 0).tensors == {}
+    some = Training(lr=0.1, batch_size=3, steps=2)
+    of_each = nn.functional.cross_entropy(outputs, y, reduction="none")
+    chosen = np.random.default_rng(1).permutation(10)[:6]
+    assert visited(EVALUATE, training=some)[0]["loss"] == pytest.approx(of_each[chosen].mean().item(), rel=1e-6)
+
+
+def test_an_evaluation_of_numbers_has_no_accuracy() -> None:
+    flat = FlatModel(nn.Linear(3, 1), (3,))
+    data = Examples(np.ones((4, 3), np.float32), np.arange(4, dtype=np.float32), False)
+    rng, rows = np.random.default_rng(1), np.arange(4)
+    statistics, _, _ = make_visit(flat, data, TRAINING, rng, flat.sent.numpy().copy(), rows, procedure=EVALUATE)
+    assert statistics.keys() == {"loss"}
 
 
 def test_local_values_are_kept_and_used() -> None:

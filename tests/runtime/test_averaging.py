@@ -23,6 +23,7 @@ needs_accountant = pytest.mark.skipif(importlib.util.find_spec("dp_accounting") 
 AVERAGES_CLIENTS = {
     "csgd",
     "fch",
+    "fedat",
     "fedavg",
     "fedcs",
     "feddyn",
@@ -32,7 +33,9 @@ AVERAGES_CLIENTS = {
     "hybrid-fl",
     "moon",
     "oort",
+    "power-of-choice",
     "safa",
+    "tifl",
     "timelyfl",
 }
 AVERAGES_CHAINS = {"hybrid", "psfl", "quafl"}

@@ -216,7 +216,7 @@ def test_every_strategy_trains_with_batch_normalisation_whatever_its_buffers_do(
     changes = {f"model.{name}": value for name, value in model.items()}
     found = seen(configured("normalised", STEPS[name], changes), monkeypatch)
     must_hold(found)
-    own = 18 if strategy["name"] == "fedrep" else 0  # biases, which come after statistics that travel
+    own = 18 if STEPS[name]["name"] == "fedrep" else 0  # biases, which come after statistics that travel
     assert (found.sections.statistics, found.sections.local - own, found.sections.frozen) == {
         "average": (8, 0, 0),
         "local": (0, 8, 0),

@@ -43,8 +43,10 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "favas": {"clients_per_round": 4},
     "fch": {"clients_per_round": 3},
     "fedasync": {},
+    "fedat": {"tiers": 3},
     "fedavg": {},
     "fedbuff": {"buffer": 4},
+    "fedcompass": {"most_steps": 4},
     "fedcs": {"candidates": 1.0, "deadline_s": 5.5},
     "feddyn": {"clients_per_round": 4},
     "fedhusky": {"clusters": "labels"},
@@ -59,6 +61,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "mifa": {},
     "moon": {"clients_per_round": 4},
     "oort": {"clients_per_round": 4},
+    "power-of-choice": {"candidates": 6, "clients_per_round": 3},
     "psfl": {"width": 3, "length": 3},
     "quafl": {"clients_per_round": 4},
     "refl": {"clients_per_round": 4, "rest_rounds": 1},
@@ -67,6 +70,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "safa": {"fraction": 0.4},
     "sequential": {},
     "timelyfl": {},
+    "tifl": {"tiers": 3, "clients_per_round": 3, "interval": 20},
 }
 
 

@@ -23,6 +23,7 @@ from fedtempo.deploy.client.settings import ClientSettings
 from fedtempo.deploy.live.messages import Arrays
 from fedtempo.deploy.live.packing import packed, unpacked
 from fedtempo.errors import ConfigError, FedtempoError
+from fedtempo.federation import EVALUATE
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.compressed import CompressedTransfers, CompressionSettings
 from fedtempo.learning.compression import COMPRESSIONS
@@ -272,6 +273,8 @@ class Answers:
             time.sleep(max(0.0, began + pace_s - time.perf_counter()))
         compute_s = time.perf_counter() - began
         result = {"statistics": statistics, "num_examples": len(self._y), "compute_s": compute_s}
+        if procedure == EVALUATE:
+            return (), result
         model = built.model.sent.numpy()
         own = model.copy() if transfers is None else packed(transfers.message, model[sections.trainable :])
         return (own, *sent), result

@@ -11,6 +11,7 @@ import torch
 
 from fedtempo.data.phases import Phases, in_phase, name_and_phase
 from fedtempo.errors import FedtempoError, WorkerError
+from fedtempo.federation import EVALUATE
 from fedtempo.fleet.faults import Faults
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.compressed import CompressedTransfers, CompressionSettings
@@ -290,7 +291,7 @@ class Trainer:
             upload=None if transfers is None else transfers.upload,
         )
         np.copyto(out, self.model.sent.numpy())
-        if transfers is not None:
+        if transfers is not None and procedure != EVALUATE:
             np.add(
                 received[:parameters], transfers.uploaded(transfers.message), out=out[:parameters], casting="same_kind"
             )

@@ -51,7 +51,7 @@ def clients(folder: Path | None = None, **more: Any) -> list[Answers]:
     ]
 
 
-@pytest.mark.parametrize("strategy", ["fedavg", "scaffold", "csgd", "sequential"])
+@pytest.mark.parametrize("strategy", ["fedavg", "scaffold", "csgd", "sequential", "power-of-choice"])
 @pytest.mark.parametrize("choice", [{}, LOCAL, {"model.buffers": "local"}, {"model.buffers": "frozen"}], ids=str)
 def test_a_deployment_gives_the_bits_of_a_simulation(tmp_path: Path, strategy: str, choice: dict[str, Any]) -> None:
     config = settings(strategy, model__local=[]).with_changes({"model.local": [], **choice, "run.evaluate_clients": 0})
