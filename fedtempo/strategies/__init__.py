@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.fedhusky import FedHusky as FedHusky
     from fedtempo.strategies.fedhusky_paper import FedHuskyPaper as FedHuskyPaper
     from fedtempo.strategies.fedprox import FedProx as FedProx
+    from fedtempo.strategies.hierfavg import HierFAVG as HierFAVG
     from fedtempo.strategies.hybrid import Hybrid as Hybrid
     from fedtempo.strategies.hybrid_fl import HybridFL as HybridFL
     from fedtempo.strategies.oort import Oort as Oort
@@ -52,6 +53,7 @@ STRATEGIES: Registry[type] = Registry(
         "fedhusky": "fedtempo.strategies.fedhusky:FedHusky",
         "fedhusky-paper": "fedtempo.strategies.fedhusky_paper:FedHuskyPaper",
         "fedprox": "fedtempo.strategies.fedprox:FedProx",
+        "hierfavg": "fedtempo.strategies.hierfavg:HierFAVG",
         "hybrid": "fedtempo.strategies.hybrid:Hybrid",
         "hybrid-fl": "fedtempo.strategies.hybrid_fl:HybridFL",
         "oort": "fedtempo.strategies.oort:Oort",

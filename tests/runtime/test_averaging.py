@@ -31,7 +31,7 @@ AVERAGES_CLIENTS = {
     "power-of-choice",
     "tifl",
 }
-AVERAGES_CHAINS = {"hybrid", "psfl"}
+AVERAGES_CHAINS = {"hierfavg", "hybrid", "psfl"}
 
 
 def configured(strategy: str = "fedavg", changes: dict[str, Any] | None = None):

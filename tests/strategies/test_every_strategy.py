@@ -22,6 +22,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "fch": {"strategy.clients_per_round": 4},
     "fedhusky": {"strategy.clusters": "labels"},
     "fedhusky-paper": {"strategy.clusters": "labels"},
+    "hierfavg": {"strategy.cloud_s": 0.5},
     "hybrid": {"strategy.clusters": "labels"},
     "psfl": {"strategy.width": 4, "strategy.length": 3},
 }

@@ -49,6 +49,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "fedhusky": {"clusters": "labels"},
     "fedhusky-paper": {"clusters": "labels"},
     "fedprox": {"clients_per_round": 4},
+    "hierfavg": {"edges": 3, "cloud_s": 2.0},
     "hybrid": {"clusters": "labels"},
     "hybrid-fl": {"candidates": 1.0, "deadline_s": 5.5, "selection": "max-clients"},
     "oort": {"clients_per_round": 4},
