@@ -54,6 +54,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     ),
     "fedhusky": {"clusters": 1},
     "fedhusky-paper": {"clusters": 1},
+    "hierfavg": {"edges": 10, "clients_per_round": 10},
     "hybrid": {"clusters": 1},
     "csgd": {"n_clusters": 10},
     "power-of-choice": {"candidates": 200, **A_ROUND},

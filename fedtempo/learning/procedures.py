@@ -18,13 +18,12 @@ from torch import Tensor, nn
 from fedtempo.errors import ConfigError, StrategyError, nearest
 from fedtempo.federation import EVALUATE
 from fedtempo.learning.augmentation import Augmentation
-from fedtempo.learning.evaluation import BATCH, scores_of
 from fedtempo.learning.examples import Examples
-from fedtempo.learning.forward import outputs_of
 from fedtempo.learning.gradients import gradients_for
 from fedtempo.learning.kept import Kept
 from fedtempo.learning.local import ChangeLoss, Rows, train
 from fedtempo.learning.losses import make_loss, of_batch
+from fedtempo.learning.measuring import rows_to_evaluate, statistics_of, sums_over
 from fedtempo.learning.state import FlatModel, Vector
 from fedtempo.learning.training import Training
 from fedtempo.parts.plugins import imported
@@ -146,22 +145,12 @@ class ClientVisit:
                 piece.add_(gradient, alpha=len(batch) / len(self.rows))
         return total[: model.sections.trainable]
 
-    def evaluate(self, rows: Tensor) -> dict[str, float]:
-        """Return "loss" and, unless labels are numbers, "accuracy" of the received model on these examples."""
-        model = self.model
-        loss_of = make_loss(self.training, self.examples.labels[self.rows], model.vector.dtype)
-        model.load(self._received)
-        model.module.eval()
-        loss, credit, has_credit = 0.0, 0.0, not self.examples.labels.is_floating_point()
-        with torch.inference_mode():
-            for batch in torch.split(rows, BATCH):
-                x, y = self.examples.gather(batch)
-                outputs = outputs_of(model.module, x)
-                loss += of_batch(loss_of, x)(outputs, y).item() * len(batch)
-                if has_credit:
-                    credit += float(scores_of(outputs, y, self.examples)[0].sum())
-        measured = {"loss": loss / len(rows)}
-        return measured | {"accuracy": credit / len(rows)} if has_credit else measured
+    def evaluate(self) -> None:
+        """Measure the received model on all examples, or on some (`measuring.rows_to_evaluate`)."""
+        loss_of = make_loss(self.training, self.examples.labels[self.rows], self.model.vector.dtype)
+        rows = rows_to_evaluate(self.rows, self.training, self.rng)
+        self.model.load(self._received)
+        self.statistics = statistics_of(sums_over(self.model, self.examples, loss_of, rows), len(rows))
 
     def _pieces(self, vector: Tensor) -> tuple[Tensor, ...]:
         """Return the parts of a vector for each of the gradients' parameters, zero for local ones."""
@@ -177,12 +166,8 @@ class ClientVisit:
 
 
 def evaluate(visit: ClientVisit) -> tuple[Tensor, ...]:
-    """Evaluate the received model on all examples or, if `steps` are requested, on those of so many random batches."""
-    rows = visit.rows
-    if visit.training.steps is not None:
-        count = visit.training.examples_per_visit(len(rows))
-        rows = rows[torch.from_numpy(visit.rng.permutation(len(rows))[:count])]
-    visit.statistics = visit.evaluate(rows)
+    """Evaluate the received model, which stays as it is."""
+    visit.evaluate()
     return ()
 
 

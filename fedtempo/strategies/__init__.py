@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.fedrep import FedRep as FedRep
     from fedtempo.strategies.fedstale import FedStale as FedStale
     from fedtempo.strategies.fedvarp import FedVARP as FedVARP
+    from fedtempo.strategies.hierfavg import HierFAVG as HierFAVG
     from fedtempo.strategies.hybrid import Hybrid as Hybrid
     from fedtempo.strategies.hybrid_fl import HybridFL as HybridFL
     from fedtempo.strategies.mifa import MIFA as MIFA
@@ -72,6 +73,7 @@ STRATEGIES: Registry[type] = Registry(
         "fedrep": "fedtempo.strategies.fedrep:FedRep",
         "fedstale": "fedtempo.strategies.fedstale:FedStale",
         "fedvarp": "fedtempo.strategies.fedvarp:FedVARP",
+        "hierfavg": "fedtempo.strategies.hierfavg:HierFAVG",
         "hybrid": "fedtempo.strategies.hybrid:Hybrid",
         "hybrid-fl": "fedtempo.strategies.hybrid_fl:HybridFL",
         "mifa": "fedtempo.strategies.mifa:MIFA",

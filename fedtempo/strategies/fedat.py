@@ -9,8 +9,9 @@ from typing import Annotated
 
 from pydantic.dataclasses import dataclass
 
-from fedtempo.federation import Client, Federation, Model, Vector, Work
+from fedtempo.federation import Client, Federation, Work
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative
+from fedtempo.strategies.means import weighted_mean
 from fedtempo.strategies.planning.tiers import mirrored_shares
 from fedtempo.strategies.rounds import train_round, uniform_sample
 from fedtempo.strategies.tiering import ProfilingLimit, ProfilingRounds, TierCount, Tiers, form_tiers
@@ -71,20 +72,3 @@ class FedAT:
         async with asyncio.TaskGroup() as tasks:
             for tier, clients in enumerate(tiers):
                 tasks.create_task(train_tier(tier, clients))
-
-
-async def weighted_mean(fed: Federation, models: Sequence[Model], weights: Sequence[float]) -> Model:
-    """Return the sum of weight * model; weights sum to 1."""
-    statistics: dict[Model, float] = {}
-    for model, weight in zip(models, weights):
-        statistics[model] = statistics.get(model, 0.0) + weight
-    mean: Model = await fed.on_server(weighted_sum, models=models, weights=weights, statistics_from=statistics)
-    return mean
-
-
-def weighted_sum(*, models: Sequence[Vector], weights: Sequence[float]) -> Vector:
-    """Return the sum of weight * model, added in the given order."""
-    total = weights[0] * models[0]
-    for model, weight in zip(models[1:], weights[1:]):
-        total = total + weight * model
-    return total

@@ -38,7 +38,7 @@ AVERAGES_CLIENTS = {
     "tifl",
     "timelyfl",
 }
-AVERAGES_CHAINS = {"hybrid", "psfl", "quafl"}
+AVERAGES_CHAINS = {"hierfavg", "hybrid", "psfl", "quafl"}
 
 
 def configured(strategy: str = "fedavg", changes: dict[str, Any] | None = None):

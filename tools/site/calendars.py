@@ -56,6 +56,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "fedrep": {"clients_per_round": 4},
     "fedstale": {"clients_per_round": 4},
     "fedvarp": {"clients_per_round": 4},
+    "hierfavg": {"edges": 3, "cloud_s": 2.0},
     "hybrid": {"clusters": "labels"},
     "hybrid-fl": {"candidates": 1.0, "deadline_s": 5.5, "selection": "max-clients"},
     "mifa": {},
