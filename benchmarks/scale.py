@@ -31,6 +31,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     **dict.fromkeys(("ace", "async-memory", "ca2fl", "fadas", "fedasync", "fedbuff", "rescaled-asgd"), AT_ONCE),
     **dict.fromkeys(
         (
+            "ditto",
             "fch",
             "fedavg",
             "feddyn",

@@ -31,6 +31,7 @@ Procedure = Callable[["ClientVisit"], Sequence[Tensor]]
 Upload = Callable[[Vector, Vector | None], Vector | None]
 
 PROCEDURES: dict[str, str] = {
+    "ditto": "fedtempo.learning.ditto:personal_and_global",
     "feddyn": "fedtempo.learning.feddyn:dynamic",
     "fedrep": "fedtempo.learning.fedrep:head_then_body",
     "moon": "fedtempo.learning.moon:contrastive",
@@ -45,8 +46,9 @@ class ClientVisit:
 
     model: the client's model. examples, rows: its examples are these rows. training: how to train. rng: the visit's
     generator. state: the tensors that the client keeps; changes last if the training stays finite. payload: the vectors
-    that the server sent along. numbers: the settings that the strategy gave (`Work.numbers`). statistics: what the
-    server learns besides the vectors; must have a "loss".
+    that the server sent along. numbers: the settings that the strategy gave (`Work.numbers`). personal: the client's
+    own model, as `model.sent`, None if it has none yet; runs evaluate it if the strategy has `OWN_MODELS`. statistics:
+    what the server learns besides the vectors; must have a "loss".
     """
 
     def __init__(
@@ -61,11 +63,12 @@ class ClientVisit:
         payload: Sequence[Tensor],
         augment: Augmentation | None = None,
         numbers: Mapping[str, float] | None = None,
+        personal: Tensor | None = None,
     ) -> None:
         self.model, self.examples, self.rows = model, examples, rows
         self.training, self.rng = training, rng
         self.state, self.payload = state, tuple(payload)
-        self.numbers = dict(numbers or {})
+        self.numbers, self.personal = dict(numbers or {}), personal
         self.statistics: dict[str, float] = {}
         self._received, self._augment = received, augment
 
@@ -192,19 +195,29 @@ def make_visit(
             vectors = [torch.from_numpy(np.array(vector[: sections.trainable])) for vector in payload]
             owned = torch.as_tensor(np.asarray(rows), dtype=torch.int64)
             visit = ClientVisit(
-                model, examples, owned, training, rng, received, kept.tensors, vectors, augment, numbers
+                model,
+                examples,
+                owned,
+                training,
+                rng,
+                received,
+                kept.tensors,
+                vectors,
+                augment,
+                numbers,
+                kept.personal,
             )
             sent = _called(procedure, visit)
-            statistics = visit.statistics
+            statistics, kept.personal = visit.statistics, visit.personal
             _check_sent(procedure, sent, statistics, returns, sections.trainable)
     finally:
         model.local = None
-    parts = [model.sent, model.kept, *kept.tensors.values()]
+    parts = [model.sent, model.kept, *kept.tensors.values(), *([] if kept.personal is None else [kept.personal])]
     if upload is not None:
         kept.residual = _uploaded(upload, model, received, kept.residual)
         parts += [] if kept.residual is None else [kept.residual]
     if all(torch.isfinite(part).all() for part in parts):
-        state = Kept(model.kept, kept.tensors, kept.residual).encoded()
+        state = Kept(model.kept, kept.tensors, kept.residual, kept.personal).encoded()
     return statistics, [_completed(vector, received, sections.trainable) for vector in sent], state
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.ca2fl import CA2FL as CA2FL
     from fedtempo.strategies.centralized import Centralized as Centralized
     from fedtempo.strategies.csgd import CsGd as CsGd
+    from fedtempo.strategies.ditto import Ditto as Ditto
     from fedtempo.strategies.fadas import FADAS as FADAS
     from fedtempo.strategies.fch import FchFl as FchFl
     from fedtempo.strategies.fedasync import FedAsync as FedAsync
@@ -44,6 +45,7 @@ STRATEGIES: Registry[type] = Registry(
         "ca2fl": "fedtempo.strategies.ca2fl:CA2FL",
         "centralized": "fedtempo.strategies.centralized:Centralized",
         "csgd": "fedtempo.strategies.csgd:CsGd",
+        "ditto": "fedtempo.strategies.ditto:Ditto",
         "fadas": "fedtempo.strategies.fadas:FADAS",
         "fch": "fedtempo.strategies.fch:FchFl",
         "fedasync": "fedtempo.strategies.fedasync:FedAsync",

@@ -21,6 +21,7 @@ needs_accountant = pytest.mark.skipif(importlib.util.find_spec("dp_accounting") 
 
 AVERAGES_CLIENTS = {
     "csgd",
+    "ditto",
     "fch",
     "fedavg",
     "fedcs",

@@ -38,6 +38,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "ca2fl": {"buffer": 4},
     "centralized": {"round_s": 10.0},
     "csgd": {"n_clusters": 3, "channels": 1, "mode": "local-sgd"},
+    "ditto": {"clients_per_round": 4},
     "fadas": {"buffer": 4},
     "fch": {"clients_per_round": 3},
     "fedasync": {},
