@@ -43,6 +43,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
             "mifa",
             "moon",
             "oort",
+            "per-fedavg",
             "scaffold",
         ),
         A_ROUND,

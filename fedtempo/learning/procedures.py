@@ -7,7 +7,7 @@ and change `visit.state`, and returns the vectors that the client sends besides 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.gradients import gradients_for
 from fedtempo.learning.kept import Kept
-from fedtempo.learning.local import ChangeLoss, Rows, train
+from fedtempo.learning.local import ChangeLoss, Rows, batches, train
 from fedtempo.learning.losses import make_loss, of_batch
 from fedtempo.learning.state import FlatModel, Vector
 from fedtempo.learning.training import Training
@@ -35,6 +35,7 @@ PROCEDURES: dict[str, str] = {
     "feddyn": "fedtempo.learning.feddyn:dynamic",
     "fedrep": "fedtempo.learning.fedrep:head_then_body",
     "moon": "fedtempo.learning.moon:contrastive",
+    "per-fedavg": "fedtempo.learning.per_fedavg:meta_steps",
     "scaffold": "fedtempo.learning.scaffold:from_steps",
     "scaffold-gradient": "fedtempo.learning.scaffold:from_gradient",
 }
@@ -133,17 +134,30 @@ class ClientVisit:
 
     def gradient(self) -> Tensor:
         """Return the mean gradient over all examples at the received model, which is loaded for it."""
-        model = self.model
+        self.begin()
+        return self.loss_and_gradient(self.rows)[1]
+
+    def begin(self) -> None:
+        """Load the received model in training mode; `train` does so itself."""
+        self.model.load(self._received)
+        self.model.train()
+
+    def batches(self) -> Iterator[Tensor]:
+        """Yield the rows of each step's batch, in the order and as often as `training` says."""
+        return batches(self.rows, self.training, self.rng)
+
+    def loss_and_gradient(self, rows: Tensor) -> tuple[float, Tensor]:
+        """Return the mean loss over examples and its gradient, at the model's present parameters."""
+        model, gradients = self.model, gradients_for(self.model, self.training)
         loss_of = make_loss(self.training, self.examples.labels[self.rows], model.vector.dtype)
-        model.load(self._received)
-        model.train()
-        total = torch.zeros_like(model.vector)
-        for batch in torch.split(self.rows, self.training.batch_size):
+        total, total_loss = torch.zeros_like(model.vector), 0.0
+        for batch in torch.split(rows, self.training.batch_size):
             x, y = self.examples.gather(batch)
-            _, _, gradients = gradients_for(model, self.training).of(of_batch(loss_of, x), x, y)
-            for piece, gradient in zip(self._views(total), gradients):
-                piece.add_(gradient, alpha=len(batch) / len(self.rows))
-        return total[: model.sections.trainable]
+            loss, _, found = gradients.of(of_batch(loss_of, x), x, y)
+            total_loss += loss.item() * len(batch) / len(rows)
+            for piece, gradient in zip(self._views(total), found):
+                piece.add_(gradient, alpha=len(batch) / len(rows))
+        return total_loss, total[: model.sections.trainable]
 
     def _pieces(self, vector: Tensor) -> tuple[Tensor, ...]:
         """Return the parts of a vector for each of the gradients' parameters, zero for local ones."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.mifa import MIFA as MIFA
     from fedtempo.strategies.moon import Moon as Moon
     from fedtempo.strategies.oort import Oort as Oort
+    from fedtempo.strategies.per_fedavg import PerFedAvg as PerFedAvg
     from fedtempo.strategies.psfl import Psfl as Psfl
     from fedtempo.strategies.rescaled_asgd import RescaledASGD as RescaledASGD
     from fedtempo.strategies.ringleader import RingleaderASGD as RingleaderASGD
@@ -65,6 +66,7 @@ STRATEGIES: Registry[type] = Registry(
         "mifa": "fedtempo.strategies.mifa:MIFA",
         "moon": "fedtempo.strategies.moon:Moon",
         "oort": "fedtempo.strategies.oort:Oort",
+        "per-fedavg": "fedtempo.strategies.per_fedavg:PerFedAvg",
         "psfl": "fedtempo.strategies.psfl:Psfl",
         "rescaled-asgd": "fedtempo.strategies.rescaled_asgd:RescaledASGD",
         "ringleader": "fedtempo.strategies.ringleader:RingleaderASGD",

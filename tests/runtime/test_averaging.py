@@ -32,6 +32,7 @@ AVERAGES_CLIENTS = {
     "hybrid-fl",
     "moon",
     "oort",
+    "per-fedavg",
 }
 AVERAGES_CHAINS = {"hybrid", "psfl"}
 

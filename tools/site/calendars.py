@@ -58,6 +58,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "mifa": {},
     "moon": {"clients_per_round": 4},
     "oort": {"clients_per_round": 4},
+    "per-fedavg": {"clients_per_round": 4},
     "psfl": {"width": 3, "length": 3},
     "rescaled-asgd": {},
     "ringleader": {},
