@@ -242,10 +242,8 @@ def make_visit(
             _check_sent(procedure, sent, statistics, returns, sections.trainable)
     finally:
         model.local = None
-    parts = [model.sent, model.kept, *kept.tensors.values()]
-    if upload is not None and procedure != EVALUATE:
     parts = [model.sent, model.kept, *kept.tensors.values(), *([] if kept.personal is None else [kept.personal])]
-    if upload is not None:
+    if upload is not None and procedure != EVALUATE:
         kept.residual = _uploaded(upload, model, received, kept.residual)
         parts += [] if kept.residual is None else [kept.residual]
     if all(torch.isfinite(part).all() for part in parts):
