@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.dataset import FloatArray, IntArray
-from fedtempo.data.splitting import BoolArray, grouped, spread
+from fedtempo.data.splitting import BoolArray, Shuffled, grouped, spread
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed
 
@@ -86,15 +86,16 @@ def held_out_rows(
     groups: IntArray | None = None,
     times: FloatArray | None = None,
     name_of: Callable[[int], str] = str,
+    begin: Shuffled | None = None,
 ) -> BoolArray:
     """Return a mask of n examples that holds `share` of them out for testing.
 
     keys: as in `spread`. owners: the client of each example, if known. groups: hold out whole groups. times: hold out
     the latest examples of each client; a single example is not held out. name_of: returns the name of a client by its
-    number, for errors. Raises ConfigError for clients whose examples all have the same time.
+    number, for errors. begin: as of `spread`. Raises ConfigError for clients whose examples all have the same time.
     """
     if times is None:
-        return spread(keys, share, n) if groups is None else grouped(groups, keys, share)
+        return spread(keys, share, n, begin) if groups is None else grouped(groups, keys, share)
     held = np.zeros(n, dtype=bool)
     stuck = []
     for owner in [None] if owners is None else np.unique(owners).tolist():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,19 +45,33 @@ def drawn(groups: IntArray, share: float, purpose: str) -> BoolArray:
     return chosen
 
 
-def spread(keys: Sequence[IntArray], share: float, n: int) -> BoolArray:
-    """Return a mask of n items that holds `share` of all (rounded down), stratified by the keys.
+class Shuffled(NamedTuple):
+    """Items in a random order, the same in every run, and the generator that made it, for further draws."""
 
-    keys: arrays (n,), the most important first: every group of items with equal keys, or with an equal first key,
-    contributes its share to within one item. Within groups the choice is random, the same in every run.
+    order: npt.NDArray[Any]
+    rng: np.random.Generator
 
-    Groups with an equal first key come in random order. Otherwise, if each of ten clients had one example of each of
-    ten classes, the same two classes would be chosen at every client, and be missing among the other examples.
-    """
+
+def shuffled(n: int) -> Shuffled:
+    """Return n items in a random order; most of the time of `spread` if n is large."""
     rng = np.random.default_rng(list(b"train and test"))
     numbers = np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)  # half the memory, the same permutation
     order: npt.NDArray[Any] = np.empty_like(numbers)
     order[rng.permutation(numbers)] = numbers
+    return Shuffled(order, rng)
+
+
+def spread(keys: Sequence[IntArray], share: float, n: int, begin: Shuffled | None = None) -> BoolArray:
+    """Return a mask of n items that holds `share` of all (rounded down), stratified by the keys.
+
+    keys: arrays (n,), the most important first: every group of items with equal keys, or with an equal first key,
+    contributes its share to within one item. Within groups the choice is random, the same in every run. begin:
+    `shuffled(n)`, if it is known already.
+
+    Groups with an equal first key come in random order. Otherwise, if each of ten clients had one example of each of
+    ten classes, the same two classes would be chosen at every client, and be missing among the other examples.
+    """
+    order, rng = begin or shuffled(n)
     for key in reversed(keys):
         small = (
             key.astype(np.uint16) if len(key) and key.min() >= 0 and key.max() < 2**16 else key

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedtempo.data.dataset import FloatArray, IntArray
 from fedtempo.data.held_out import held_out_rows, must_be_later
-from fedtempo.data.splitting import BoolArray, both
+from fedtempo.data.splitting import BoolArray, Shuffled, both
 from fedtempo.data.tabular.columns import instants
 from fedtempo.data.tabular.file import TableFile
 from fedtempo.data.tabular.labels import check_trained, numbered
@@ -29,28 +29,31 @@ class Purposes(NamedTuple):
     validation: BoolArray
 
 
-def purposes_of(tables: TableSet, rows: Rows, test_share: float) -> Purposes:
+def purposes_of(tables: TableSet, rows: Rows, test_share: float, begin: Shuffled | None = None) -> Purposes:
     """Return what rows are for; without a file of test rows, test_share of the table of training rows is tested on.
 
-    Raises ConfigError if that leaves no row for training or testing, or none for training of a client.
+    begin: `shuffled` of these rows, if it is known already. Raises ConfigError if that leaves no row for training or
+    testing, or none for training of a client.
     """
     n, size = len(tables.training), len(rows.labels.y)
     is_test = np.zeros(size, dtype=bool)
     if tables.test is None:
-        is_test[:n] = _held_out(tables.training, rows, test_share)
+        is_test[:n] = _held_out(tables.training, rows, test_share, begin)
     else:
         is_test[n : n + len(tables.test)] = True
     is_held = np.arange(size) >= size - (0 if tables.validation is None else len(tables.validation))
     return Purposes(~is_test & ~is_held, is_test, is_held)
 
 
-def _held_out(table: TableFile, rows: Rows, test_share: float) -> BoolArray:
+def _held_out(table: TableFile, rows: Rows, test_share: float, begin: Shuffled | None) -> BoolArray:
     """Return a mask of the rows of the table of training rows to test on."""
     n, owners = len(table), rows.owners
     strata = rows.labels.y[:n] if rows.labels.class_names else np.zeros(n, dtype=np.int64)
     keys = [*([] if owners.training is None else [owners.training]), strata]
     by_name = owners.names.__getitem__
-    held = held_out_rows(test_share, n, keys, owners.training, groups=rows.groups, times=rows.times, name_of=by_name)
+    held = held_out_rows(
+        test_share, n, keys, owners.training, groups=rows.groups, times=rows.times, name_of=by_name, begin=begin
+    )
     both(held, str(table.file))
     if owners.training is not None:
         _check_clients_train(owners.training, owners.names, held, table.file)

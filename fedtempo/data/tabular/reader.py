@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ from fedtempo.data.about import by_client, held_out_by
 from fedtempo.data.dataset import Dataset, IntArray, from_arrays
 from fedtempo.data.held_out import untrained_classes
 from fedtempo.data.labels import MOST_CLASSES
-from fedtempo.data.splitting import BoolArray
+from fedtempo.data.splitting import BoolArray, shuffled
 from fedtempo.data.tabular.dialect import Dialect
 from fedtempo.data.tabular.examples import SplitExamples, Tokens, examples_of
 from fedtempo.data.tabular.features import read_features
@@ -51,6 +52,11 @@ class TableReader:
     standardize: bool
     fit: str
 
+    @property
+    def splits_otherwise(self) -> bool:
+        """Whether test rows are not drawn row by row."""
+        return self.test is not None or self.asked.group is not None or self.asked.time is not None
+
     def read(self, fit_on: BoolArray | None = None) -> Dataset:
         """Return the data set.
 
@@ -58,10 +64,12 @@ class TableReader:
         all). Raises ConfigError naming file, row and column of missing or invalid values.
         """
         tables, roles = read_tables(self.path, self.test, self.validation, self.dialect, self.asked, self.missing)
-        x = self.tokens or read_features(tables.all, roles.features, self.missing, self.form)
-        labels = labels_of(tables, roles, self.task, self.relabel)
-        rows = read_rows(tables, roles, labels, self.form, self.shape)
-        purposes = purposes_of(tables, rows, self.test_share)
+        with ThreadPoolExecutor(1, "fedtempo-split") as pool:
+            begin = None if self.splits_otherwise else pool.submit(shuffled, len(tables.training))
+            x = self.tokens or read_features(tables.all, roles.features, self.missing, self.form)
+            labels = labels_of(tables, roles, self.task, self.relabel)
+            rows = read_rows(tables, roles, labels, self.form, self.shape)
+            purposes = purposes_of(tables, rows, self.test_share, None if begin is None else begin.result())
         check_purposes(tables, roles, rows, purposes, self.form)
         examples = examples_of(tables, roles, rows, purposes, x, self.standardize, self.fit, fit_on)
         warnings = [*x.warnings, *examples.warnings, *_warnings(tables, roles, purposes, examples, labels)]
