@@ -1,4 +1,4 @@
-"""Accuracy of a run's final model at its clients: that of each class, weighted by the classes that a client holds."""
+"""Accuracy at the end of a run, and of its final model at its clients: that of each class, weighted by those held."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fedtempo.record import Records
 from fedtempo.runs.config import Config
 from fedtempo.runs.run import run
 from fedtempo.runs.world import World, build_world
@@ -22,11 +23,32 @@ class ClientAccuracies:
     worst: float
 
 
-def client_accuracies(config: Config) -> ClientAccuracies:
-    """Run a configuration with data of classes to its end; return the accuracies of the final model at the clients."""
+@dataclass(frozen=True)
+class Final:
+    """A run to its end. accuracy: mean over its last tenth. clients: of the final model; None without classes."""
+
+    seed: int
+    accuracy: float
+    clients: ClientAccuracies | None
+
+
+def final_of(config: Config) -> Final:
+    """Run a configuration to its end; return the accuracies there."""
     world = build_world(config)
-    _, _, model = run(config, quiet=True)
+    _, records, model = run(config, quiet=True)
     assert model is not None
+    clients = client_accuracies(config, world, model) if world.dataset.task == "classes" else None
+    return Final(config.run.seed, round(late_accuracy(records), 4), clients)
+
+
+def late_accuracy(records: Records, share: float = 0.1) -> float:
+    """Return the mean accuracy over the last `share` of the run; an accuracy that is not finite counts as 0."""
+    times, accuracies = records.evaluations["time"], np.nan_to_num(records.evaluations["accuracy"])
+    return float(accuracies[times >= (1 - share) * times[-1]].mean())
+
+
+def client_accuracies(config: Config, world: World, model: npt.NDArray[np.float32]) -> ClientAccuracies:
+    """Return the accuracies of a flat model at the clients, for data of classes."""
     held = np.array(world.histograms, dtype=np.float64)
     at_clients = held / held.sum(axis=1, keepdims=True) @ by_class(config, world, model)
     tenth = max(1, len(at_clients) // 10)
