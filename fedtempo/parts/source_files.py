@@ -17,7 +17,7 @@ def imported_files(modules: Iterable[str], rooms: tuple[str, ...]) -> set[Path]:
     files: set[Path] = set()
     waiting = list(modules)
     while waiting:
-        path = _file_of(waiting.pop())
+        path = file_of(waiting.pop())
         if path is not None and path not in files:
             files.add(path)
             waiting.extend(name for name in _imports(path) if name.startswith(tuple(f"{room}." for room in rooms)))
@@ -37,7 +37,7 @@ def _imports(path: Path) -> list[str]:
 
 
 @cache
-def _file_of(name: str) -> Path | None:
+def file_of(name: str) -> Path | None:
     """Return the source file of a module; None for any other name."""
     try:
         spec = importlib.util.find_spec(name)

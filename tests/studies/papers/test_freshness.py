@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from fedtempo.errors import ConfigError
-from fedtempo.parts.source_files import imported_files
 from fedtempo.runs.config import parse
 from fedtempo.studies.papers import freshness, index, registry, reproduction
-from fedtempo.studies.papers.freshness import decided_by, is_stale, without_comments
+from fedtempo.studies.papers.freshness import decided_by, is_stale
 from fedtempo.studies.papers.reproduce import check_all, data_of, reproduce, reproduce_all
+from fedtempo.studies.papers.used_code import used_code, without_comments
 from fedtempo.studies.tuning.trials import FinishedRun, ledger, run_all
 
 ALL_EXHIBITS = dict(registry.EXHIBITS)
@@ -30,7 +30,8 @@ def half(x):
 
 
 def test_comments_and_docstrings_decide_nothing() -> None:
-    assert without_comments(SOURCE) == 'LIMIT = 3\ndef half(x):\n    return "# no comment", x / 2'
+    lines = [line for line in without_comments(SOURCE) if line]
+    assert lines == ["LIMIT = 3", "def half(x):", '    return "# no comment", x / 2']
 
 
 def test_a_result_is_stale_once_code_or_settings_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,9 +49,14 @@ def test_a_result_is_stale_once_code_or_settings_change(tmp_path: Path, monkeypa
 
 
 def test_code_that_an_entry_uses_decides_it_and_other_entries_do_not() -> None:
-    files = {path.stem for path in imported_files(["fedtempo.studies.papers.league"], ("fedtempo.studies",))}
-    assert {"league", "contest", "race", "cache", "cells", "ranking", "standings", "trials"} <= files
-    assert not {"beyond", "csgd", "index", "freshness"} & files
+    code = {path.stem: text for path, text in used_code("fedtempo.studies.papers.league", ("fedtempo.studies",))}
+    assert {"league", "contest", "race", "cache", "cells", "ranking", "standings", "trials"} <= code.keys()
+    assert not {"beyond", "csgd", "index", "freshness"} & code.keys()
+    assert "def shown_differences" not in code["ranking"]  # contests of changes to one strategy use it
+    assert "class Cache" in code["cache"]
+    of_fch = {path.stem: text for path, text in used_code("fedtempo.studies.papers.fch", ("fedtempo.studies",))}
+    assert "def late_accuracy" in of_fch["cache"]
+    assert "class Cache" not in of_fch["cache"]
 
 
 def test_a_strategy_that_no_run_of_a_result_uses_does_not_decide_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +66,7 @@ def test_a_strategy_that_no_run_of_a_result_uses_does_not_decide_it(monkeypatch:
         *(("psfl.py", False), ("ace.py", False), ("fedavg.py", True), ("rounds.py", True)),
         *(("pipeline.py", True), ("simulation.py", True)),  # pipeline: the study imports it
     ):
-        monkeypatch.setattr(freshness, "_code", lambda path, name=edited: code(path) + b"x" * (path.name == name))
+        monkeypatch.setattr(freshness, "_code", lambda path, name=edited: code(path) + "x" * (path.name == name))
         assert is_stale(result) == is_used
 
 
