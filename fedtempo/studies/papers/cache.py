@@ -7,18 +7,17 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import TypeAdapter
 
 from fedtempo.data.cache_dir import cache_folder
 from fedtempo.errors import FedtempoError
-from fedtempo.record import time_to_target
+from fedtempo.record import Records, time_to_target
 from fedtempo.record.folder import versions
 from fedtempo.record.measures import client_seconds, energy_wh, participation
 from fedtempo.runs.config import Config
@@ -27,10 +26,8 @@ from fedtempo.runs.launch import Watch
 from fedtempo.runs.run import run
 from fedtempo.runtime.evaluations import Evaluations
 from fedtempo.runtime.runner import Driven
-from fedtempo.studies.papers.per_client import Final, final_of, late_accuracy
 from fedtempo.studies.tuning.trials import bits_of
 
-_FINAL = TypeAdapter(Final)
 _COMPUTING = ("python", "torch", "numpy", "scipy", "scikit-learn")
 
 
@@ -80,7 +77,7 @@ class Cache:
     path: Path | None
     earlier_s: float = 0.0
     _known: dict[str, Outcome] = field(default_factory=dict)
-    _finals: dict[str, Final] = field(default_factory=dict)
+    _finals: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.path is not None and self.path.exists():
@@ -88,10 +85,10 @@ class Cache:
                 try:
                     entry = json.loads(line)
                     if "final" in entry:
-                        self._finals[entry["key"]] = _FINAL.validate_python(entry["final"])
+                        self._finals[entry["key"]] = dict(entry["final"])
                         continue
                     self._known[entry["key"]] = Outcome(**{**entry["outcome"], "times_s": _tuple(entry)})
-                except (ValueError, KeyError, TypeError):  # ValidationError is a ValueError
+                except (ValueError, KeyError, TypeError):
                     continue  # a process was killed while it wrote this line
 
     def outcome(
@@ -110,14 +107,13 @@ class Cache:
         self._append({"key": key, "label": config.label, "seed": config.run.seed, "outcome": asdict(outcome)})
         return outcome
 
-    def final(self, config: Config) -> Final:
-        """Return the accuracies at the end of a run, from the cache if it was made before."""
-        key = key_of([config], final=True)
-        if (known := self._finals.get(key)) is not None:
-            return known
-        final = self._finals[key] = final_of(config)
-        self._append({"key": key, "label": config.label, "seed": config.run.seed, "final": asdict(final)})
-        return final
+    def final(self, config: Config, measure: Callable[[Config], dict[str, Any]]) -> dict[str, Any]:
+        """Return what `measure` says of the end of a run, as JSON values, from the cache if it was made before."""
+        key = key_of([config], final=measure.__name__)
+        if key not in self._finals:
+            self._finals[key] = measure(config)
+            self._append({"key": key, "label": config.label, "seed": config.run.seed, "final": self._finals[key]})
+        return self._finals[key]
 
     def _append(self, entry: dict[str, Any]) -> None:
         if self.path is None:
@@ -179,6 +175,12 @@ def measured(
         bits=bits_of(summary),
         wh=None if (wh := energy_wh(records)) is None else round(wh, 3),
     )
+
+
+def late_accuracy(records: Records, share: float = 0.1) -> float:
+    """Return the mean accuracy over the last `share` of the run; an accuracy that is not finite counts as 0."""
+    times, accuracies = records.evaluations["time"], np.nan_to_num(records.evaluations["accuracy"])
+    return float(accuracies[times >= (1 - share) * times[-1]].mean())
 
 
 def gini(counts: npt.ArrayLike) -> float:

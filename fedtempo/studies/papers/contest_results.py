@@ -35,17 +35,18 @@ class ContestBudget(Budget):
 
 @dataclass(frozen=True)
 class Target:
-    """Accuracies to reach. reference: the accuracy that they are shares of."""
+    """Accuracies to reach. reference: the accuracy that they are shares of. key: hash of what decides it, if known."""
 
     reference: float
     early: float
     full: float
+    key: str = ""
 
     @classmethod
-    def of(cls, reference: float) -> Target:
+    def of(cls, reference: float, key: str = "") -> Target:
         """Return targets of 80 % and 95 % of the reference, rounded down to whole percentages."""
         early, full = (math.floor(100 * share * reference + 1e-9) / 100 for share in (0.8, 0.95))
-        return cls(reference, early, full)
+        return cls(reference, early, full, key)
 
 
 @dataclass(frozen=True)

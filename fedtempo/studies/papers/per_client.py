@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fedtempo.record import Records
 from fedtempo.runs.config import Config
 from fedtempo.runs.run import run
 from fedtempo.runs.world import World, build_world
+from fedtempo.studies.papers.cache import late_accuracy
 
 
 @dataclass(frozen=True)
@@ -32,19 +33,13 @@ class Final:
     clients: ClientAccuracies | None
 
 
-def final_of(config: Config) -> Final:
-    """Run a configuration to its end; return the accuracies there."""
+def final_of(config: Config) -> dict[str, Any]:
+    """Run a configuration to its end; return a `Final` as JSON values."""
     world = build_world(config)
     _, records, model = run(config, quiet=True)
     assert model is not None
     clients = client_accuracies(config, world, model) if world.dataset.task == "classes" else None
-    return Final(config.run.seed, round(late_accuracy(records), 4), clients)
-
-
-def late_accuracy(records: Records, share: float = 0.1) -> float:
-    """Return the mean accuracy over the last `share` of the run; an accuracy that is not finite counts as 0."""
-    times, accuracies = records.evaluations["time"], np.nan_to_num(records.evaluations["accuracy"])
-    return float(accuracies[times >= (1 - share) * times[-1]].mean())
+    return asdict(Final(config.run.seed, round(late_accuracy(records), 4), clients))
 
 
 def client_accuracies(config: Config, world: World, model: npt.NDArray[np.float32]) -> ClientAccuracies:

@@ -8,12 +8,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from fedtempo.runs.config import Config
 from fedtempo.studies.papers.cache import Cache, Outcome, key_of
 from fedtempo.studies.papers.cells import Cell
 from fedtempo.studies.papers.contest_results import EntrantResult, SeedRun, Target, TrialResult
+from fedtempo.studies.papers.per_client import Final, final_of
 from fedtempo.studies.tuning.trials import Changes
 
+_FINAL = TypeAdapter(Final)
 KEPT = 3
 """Number of settings, the best on the first tuning seed, that run on all tuning seeds."""
 
@@ -35,7 +39,7 @@ class Race:
     def key(self) -> str:
         """A hash of all that decides the result: configurations, code, versions, target and budget."""
         configs = [config_of(self, changes, 0) for changes in self.cell.settings(self.label)]
-        aim = None if self.target is None else asdict(self.target)
+        aim = None if self.target is None else (self.target.early, self.target.full)
         budget = asdict(self.cell.budget)
         return key_of(configs, target=aim, budget=budget, kept=KEPT, interpolated=self.cell.interpolated)
 
@@ -48,7 +52,7 @@ def find_target(race: Race) -> tuple[Target, float]:
     """
     cache, seed = Cache(race.cache), race.cell.budget.tuning_seeds[0]
     ends = [_outcome(race, cache, changes, seed).late_accuracy for changes in race.cell.settings(race.label)]
-    return Target.of(max(ends)), cache.earlier_s
+    return Target.of(max(ends), race.key), cache.earlier_s
 
 
 def run_race(race: Race) -> tuple[EntrantResult, float]:
@@ -58,10 +62,10 @@ def run_race(race: Race) -> tuple[EntrantResult, float]:
     chosen = trials[0].changes
     runs = [SeedRun(**asdict(_outcome(race, cache, chosen, seed)), seed=seed) for seed in seeds]
     able = [run.seed for run in runs if not run.error]
-    clients = [] if race.target else [cache.final(config_of(race, chosen, seed)).clients for seed in able]
+    ends = [] if race.target else [_final(race, cache, chosen, seed).clients for seed in able]
     to_horizon = {**chosen, "run.stop_at_target": False}
-    finals = [cache.final(config_of(race, to_horizon, seed)) for seed in able[: race.cell.budget.final_seeds]]
-    return EntrantResult(chosen, trials, runs, clients, finals, race.key), cache.earlier_s
+    finals = [_final(race, cache, to_horizon, seed) for seed in able[: race.cell.budget.final_seeds]]
+    return EntrantResult(chosen, trials, runs, list(filter(None, ends)), finals, race.key), cache.earlier_s
 
 
 def _tuned(race: Race, cache: Cache) -> list[TrialResult]:
@@ -124,6 +128,11 @@ def _outcome(race: Race, cache: Cache, changes: Mapping[str, Any], seed: int, se
     """Return the outcome of one run. seconds: simulated time after which it cannot be the fastest any more."""
     levels = () if race.target is None else (race.target.early, race.target.full)
     return cache.outcome(config_of(race, changes, seed), levels, seconds, interpolated=race.cell.interpolated)
+
+
+def _final(race: Race, cache: Cache, changes: Mapping[str, Any], seed: int) -> Final:
+    """Return the accuracies at the end of one run."""
+    return _FINAL.validate_python(cache.final(config_of(race, changes, seed), final_of))
 
 
 def config_of(race: Race, changes: Mapping[str, Any], seed: int) -> Config:
