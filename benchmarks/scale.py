@@ -31,12 +31,36 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     **dict.fromkeys(
         ("ace", "async-memory", "asyncsgd", "ca2fl", "fadas", "fedasync", "fedbuff", "rescaled-asgd"), AT_ONCE
     ),
-    **dict.fromkeys(("fch", "fedavg", "fedprox", "oort", "scaffold"), A_ROUND),
+    **dict.fromkeys(
+        (
+            "favas",
+            "fch",
+            "fedavg",
+            "feddyn",
+            "fednova",
+            "fedprox",
+            "fedrep",
+            "fedstale",
+            "fedvarp",
+            "mifa",
+            "moon",
+            "oort",
+            "quafl",
+            "refl",
+            "scaffold",
+            "timelyfl",
+        ),
+        A_ROUND,
+    ),
     "fedhusky": {"clusters": 1},
     "fedhusky-paper": {"clusters": 1},
+    "hierfavg": {"edges": 10, "clients_per_round": 10},
     "hybrid": {"clusters": 1},
     "csgd": {"n_clusters": 10},
+    "power-of-choice": {"candidates": 200, **A_ROUND},
     "psfl": {"width": 10, "length": 5},
+    "fedat": {"tiers": 5, "clients_per_round": 20},
+    "tifl": {"tiers": 5, "interval": 1000, **A_ROUND},
 }
 """Settings under which about a hundred clients train at the same time; strategies without any take their defaults."""
 

@@ -48,6 +48,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """What some strategies need on these clients; FedAvg draws some of them in each round."""
 
+NETWORKS: dict[str, dict[str, Any]] = {"fedrep": {"network": "mlp", "hidden": [16], "local": ["3.*"]}}
+"""The networks of strategies that need another one."""
+
 
 def speeds(rng: np.random.Generator, clients: int) -> dict[str, Any]:
     """Return a table `fleet.compute` of clients that take between 1 and 10 s per visit."""
@@ -105,6 +108,7 @@ def each_strategy(names: Sequence[str], change: float, fleets: int = 2) -> None:
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             tables = {**SHORT, "strategy": {"name": name, **SETTINGS.get(name, {})}}
+            tables["model"] = NETWORKS.get(name, SHORT["model"])
             tables["fleet"] = {**SHORT["fleet"], "compute": before}
             tables["executor"] = {**SHORT["executor"], "reuse": True, "reuse_folder": folder}
             experiment = Experiment.from_tables(tables)

@@ -25,6 +25,9 @@ S = TypeVar("S", default=Any)
 Vector: TypeAlias = Any
 """Flat parameters as passed to a function at the server; supports + - * / with vectors and numbers."""
 
+EVALUATE = "evaluate"
+"""`Work.procedure` of a visit that evaluates the model instead of training it, and uploads no model."""
+
 
 class ClientUnavailable(FedtempoError):
     """Raised for a visit that will not end: its client left, failed or is offline. The client is free again."""
@@ -79,13 +82,19 @@ class Work:
     epochs, steps: local epochs, or optimiser steps (which take precedence). full_batch: each step uses the gradient of
     all examples. lr: learning rate. lr_scale: factor on it, or on the configured one; `training.schedule` multiplies
     the result by its own factor. proximal: weight mu of mu/2 * |w - w_received|^2. loss: name of the loss. statistics:
-    measurements to return besides the mean loss, from {"squared_loss", "gradient_variance", "gradient_norm"}.
+    measurements to return besides the mean loss, from {"squared_loss", "gradient_variance", "gradient_norm",
+    "effective_steps"}.
 
     procedure: what the client does instead of training as configured: a name in `fedtempo.learning.procedures`, or
     "module:function" of a `ClientVisit`. It may keep tensors at the client from visit to visit. payload: models whose
     trainable parameters the server sends along, such as control variates. returns: number of vectors that the procedure
     sends along (`Update.sent`). Bytes and transfer times include them. Visits with a payload need `train` or
-    `train_all`.
+    `train_all`. numbers: further settings of the procedure, which finds them in `ClientVisit.numbers`.
+
+    With procedure = EVALUATE the client measures "loss" and, unless labels are numbers, "accuracy" of the received
+    model on its own examples (with `steps`, on that many random mini-batches) and uploads these numbers only;
+    `Update.model` is the received model. Such visits need `train` or `train_all`, too. compute_scale: computing time
+    per example relative to training (default: 1); a pass without gradients takes about a third.
     """
 
     epochs: int | None = None
@@ -100,6 +109,13 @@ class Work:
     procedure: str | None = None
     payload: tuple[Model, ...] = ()
     returns: int = 0
+    numbers: Mapping[str, float] | None = None
+    compute_scale: float | None = None
+
+    @property
+    def sends_model(self) -> bool:
+        """Whether the client uploads a model."""
+        return self.procedure != EVALUATE
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def _forgotten() -> Iterator[None]:
     yield
     sys.path[:] = path
     plugins._folders[:] = folders
-    for name in ("small", "power_of_choice"):
+    for name in ("small", "active_fl"):
         sys.modules.pop(name, None)
 
 
@@ -78,30 +78,25 @@ def test_the_table_is_reproduced_by_its_script(tmp_path: Path) -> None:
 
 
 def test_a_strategy_of_a_paper_takes_forty_lines() -> None:
-    assert lines(STRATEGY / "power_of_choice.py") <= 40
-    config = load(STRATEGY / "all.toml", ["executor.kind=inline", "run.horizon=200"]).for_comparison("power-of-choice")
+    assert lines(STRATEGY / "active_fl.py") <= 40
+    config = load(STRATEGY / "all.toml", ["executor.kind=inline", "run.horizon=200"]).for_comparison("active-fl")
     summary, records, _ = run(config)
     assert summary["best_accuracy"] > 0.6
     visits = records.visits
     first = visits["client"][visits["base_version"] == 0]
     assert len(first) == 6
-    # Candidates that never trained come first: twelve of twenty, six of whom had their turn.
-    assert len(set(visits["client"][visits["base_version"] < 2].tolist())) > 6
+    # Clients that never trained come first: twenty, six of whom had their turn.
+    assert len(set(visits["client"][visits["base_version"] < 2].tolist())) > 9
 
 
-def test_the_strategy_trains_clients_with_the_highest_loss() -> None:
-    config = load(STRATEGY / "all.toml", ["executor.kind=inline", "run.horizon=100", "data.clients=8"])
-    changes = {"strategy.candidates": 8, "strategy.clients_per_round": 2, "data.examples_per_client": 40}
-    _, records, _ = run(config.for_comparison("power-of-choice").with_changes(changes))
-    visits, latest = records.visits, {}
-    done = visits["outcome"] == "done"
-    for version in range(int(records.commits["version"].max())):
-        of_round = np.flatnonzero(done & (visits["base_version"] == version))
-        if len(latest) == 8:
-            highest = sorted(latest, key=lambda client: latest[client], reverse=True)[:2]
-            assert set(visits["client"][of_round].tolist()) == set(highest)
-        latest |= {int(visits["client"][row]): float(visits["loss"][row]) for row in of_round}
-    assert len(latest) == 8
+def test_the_strategy_prefers_clients_of_high_value() -> None:
+    strategy = runpy.run_path(str(STRATEGY / "active_fl.py"))["ActiveFL"]
+    values, rng = np.array([5.0, 1.0, 8.0, 2.0, 7.0, 3.0, 6.0, 4.0]), np.random.default_rng(0)
+    best = strategy(clients_per_round=2, others=0.0)
+    assert {client for _ in range(20) for client in best.choose(values, rng)} == {2, 4}
+    with_others = strategy(clients_per_round=2, others=0.5)
+    assert {client for _ in range(200) for client in with_others.choose(values, rng)} == set(range(8))
+    assert all(len(set(with_others.choose(values, rng))) == 2 for _ in range(20))
 
 
 def test_the_strategy_is_compared_with_all_others(
@@ -111,14 +106,14 @@ def test_the_strategy_is_compared_with_all_others(
     out = tmp_path / "compared"
     runs.compare(
         STRATEGY / "all.toml",
-        "power-of-choice,all",
+        "active-fl,all",
         "1",
         out,
         set_=["run.horizon=15", "executor.kind=inline", "data.test_examples=50", "run.evaluate_every=15"],
     )
     compared = json.loads((out / "comparison.json").read_text())
-    assert compared["strategies"].keys() == {"power-of-choice", *STRATEGIES}
-    assert "power-of-choice" in capsys.readouterr().out
+    assert compared["strategies"].keys() == {"active-fl", *STRATEGIES}
+    assert "active-fl" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -126,7 +121,7 @@ def test_the_strategy_is_compared_with_all_others(
     [
         ("own-data.md", CSV / "patients.toml"),
         ("own-data.md", CSV / "small.py"),
-        ("own-strategy.md", STRATEGY / "power_of_choice.py"),
+        ("own-strategy.md", STRATEGY / "active_fl.py"),
     ],
 )
 def test_pages_show_the_tested_files(page: str, file: Path) -> None:

@@ -152,5 +152,6 @@ def statistics(outcome: Tensor, training: Training, num_examples: int, used: int
         "squared_loss": squared / used,
         "gradient_variance": deviations / num_examples,
         "gradient_norm": norm,
+        "effective_steps": training.effective_steps(num_examples),
     }
     return {name: measured[name] for name in measured if name == "loss" or name in training.statistics}, bool(finite)

@@ -64,7 +64,7 @@ def outcome(
         if y.dtype == torch.int64 and y.dim() == 1 and gathers != "scores":
             sums = [(outputs.argmax(dim=1) == y).sum(), F.cross_entropy(outputs, y, reduction="sum")]
         else:
-            scores = _scores(outputs, y, examples)
+            scores = scores_of(outputs, y, examples)
             sums = [score.sum() for score in scores]
         gathered: Tensor | None = None
         if gathers == "scores":
@@ -80,7 +80,7 @@ _OF_ONE_OUTPUT = (torch.float32, torch.float64, torch.bool)
 """Types of labels whose outputs have their shape."""
 
 
-def _scores(outputs: Tensor, y: Tensor, examples: Examples) -> list[Tensor]:
+def scores_of(outputs: Tensor, y: Tensor, examples: Examples) -> list[Tensor]:
     """Return each example's credit and loss, (examples,) each; for numbers also its absolute error."""
     if y.is_floating_point():
         errors = (numbers_like(outputs, y).double() - y).reshape(len(y), -1)

@@ -6,20 +6,24 @@ and change `visit.state`, and returns the vectors that the client sends besides 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedtempo.errors import ConfigError, StrategyError, nearest
+from fedtempo.federation import EVALUATE
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.gradients import gradients_for
 from fedtempo.learning.kept import Kept
-from fedtempo.learning.local import Rows, train
+from fedtempo.learning.local import ChangeLoss, Rows, train
 from fedtempo.learning.losses import make_loss, of_batch
+from fedtempo.learning.measuring import rows_to_evaluate, statistics_of, sums_over
 from fedtempo.learning.state import FlatModel, Vector
 from fedtempo.learning.training import Training
 from fedtempo.parts.plugins import imported
@@ -29,6 +33,10 @@ Procedure = Callable[["ClientVisit"], Sequence[Tensor]]
 Upload = Callable[[Vector, Vector | None], Vector | None]
 
 PROCEDURES: dict[str, str] = {
+    "feddyn": "fedtempo.learning.feddyn:dynamic",
+    "fedrep": "fedtempo.learning.fedrep:head_then_body",
+    "moon": "fedtempo.learning.moon:contrastive",
+    EVALUATE: "fedtempo.learning.procedures:evaluate",
     "scaffold": "fedtempo.learning.scaffold:from_steps",
     "scaffold-gradient": "fedtempo.learning.scaffold:from_gradient",
 }
@@ -40,7 +48,8 @@ class ClientVisit:
 
     model: the client's model. examples, rows: its examples are these rows. training: how to train. rng: the visit's
     generator. state: the tensors that the client keeps; changes last if the training stays finite. payload: the vectors
-    that the server sent along. statistics: what the server learns besides the vectors; must have a "loss".
+    that the server sent along. numbers: the settings that the strategy gave (`Work.numbers`). statistics: what the
+    server learns besides the vectors; must have a "loss".
     """
 
     def __init__(
@@ -54,10 +63,12 @@ class ClientVisit:
         state: dict[str, Tensor],
         payload: Sequence[Tensor],
         augment: Augmentation | None = None,
+        numbers: Mapping[str, float] | None = None,
     ) -> None:
         self.model, self.examples, self.rows = model, examples, rows
         self.training, self.rng = training, rng
         self.state, self.payload = state, tuple(payload)
+        self.numbers = dict(numbers or {})
         self.statistics: dict[str, float] = {}
         self._received, self._augment = received, augment
 
@@ -80,19 +91,45 @@ class ClientVisit:
         """Return a vector of zeros."""
         return torch.zeros_like(self.parameters)
 
-    def train(self, correction: Tensor | None = None) -> None:
-        """Train the received model as configured. correction: added to the gradient of each step before clipping."""
-        pieces = None if correction is None else self._pieces(correction)
+    def train(
+        self,
+        correction: Tensor | None = None,
+        *,
+        start: Tensor | None = None,
+        only: Literal["travelling", "local"] | None = None,
+        change_loss: ChangeLoss | None = None,
+        **settings: Any,
+    ) -> None:
+        """Train the received model as configured.
+
+        correction: added to the gradient of each step before clipping. start: parameters to begin with instead of the
+        received ones, to which the proximal term still refers. only: train these parameters only (default: all).
+        change_loss: returns the loss to minimise for a batch, given the configured one and the inputs; not with a
+        correction or `only`. settings: replace those of `training`, such as epochs or steps.
+        """
+        masks = None
+        if only is not None:
+            travelling, size = self.model.sections.moving, self.model.size
+            masks = self._views((torch.arange(size) < travelling).to(self.model.vector.dtype))
+            masks = masks if only == "travelling" else tuple(1 - mask for mask in masks)
         self.statistics = train(
             self.model,
             self.examples,
-            self.training,
+            replace(self.training, **settings),
             self.rng,
             self._received,
             self.rows.numpy(),
             self._augment,
-            pieces,
+            None if correction is None else self._pieces(correction),
+            start=start,
+            only=masks,
+            change_loss=change_loss,
         )
+
+    def network(self, state: Tensor | None = None) -> nn.Module:
+        """Return a copy of the network as received, in evaluation mode. state: its `model.sent` of another time."""
+        self.model.load(self._received if state is None else state)
+        return copy.deepcopy(self.model.module).eval()
 
     def gradient(self) -> Tensor:
         """Return the mean gradient over all examples at the received model, which is loaded for it."""
@@ -108,6 +145,13 @@ class ClientVisit:
                 piece.add_(gradient, alpha=len(batch) / len(self.rows))
         return total[: model.sections.trainable]
 
+    def evaluate(self) -> None:
+        """Measure the received model on all examples, or on some (`measuring.rows_to_evaluate`)."""
+        loss_of = make_loss(self.training, self.examples.labels[self.rows], self.model.vector.dtype)
+        rows = rows_to_evaluate(self.rows, self.training, self.rng)
+        self.model.load(self._received)
+        self.statistics = statistics_of(sums_over(self.model, self.examples, loss_of, rows), len(rows))
+
     def _pieces(self, vector: Tensor) -> tuple[Tensor, ...]:
         """Return the parts of a vector for each of the gradients' parameters, zero for local ones."""
         whole = torch.zeros_like(self.model.vector)
@@ -119,6 +163,12 @@ class ClientVisit:
             whole.as_strided(part.shape, part.stride(), part.storage_offset())
             for part in gradients_for(self.model, self.training).parameters
         )
+
+
+def evaluate(visit: ClientVisit) -> tuple[Tensor, ...]:
+    """Evaluate the received model, which stays as it is."""
+    visit.evaluate()
+    return ()
 
 
 def make_visit(
@@ -133,6 +183,7 @@ def make_visit(
     procedure: str | None = None,
     payload: Sequence[Vector] = (),
     returns: int = 0,
+    numbers: Mapping[str, float] | None = None,
     augment: Augmentation | None = None,
     upload: Upload | None = None,
 ) -> tuple[dict[str, float], list[Vector], bytes | None]:
@@ -140,8 +191,8 @@ def make_visit(
 
     state: what the client has kept so far, encoded. procedure: a name in `PROCEDURES` or "module:function" (default:
     training as configured). payload: the vectors that the server sent along. returns: how many it expects in return.
-    augment: changes each training batch. upload: is called with the change of the trainable parameters and with what
-    earlier uploads left out; returns what this one leaves out.
+    numbers: the procedure's settings. augment: changes each training batch. upload: is called with the change of the
+    trainable parameters and with what earlier uploads left out; returns what this one leaves out.
 
     Returns the statistics, the vectors to send along, each (sections.moving,), and what the client keeps now: as before
     if the training has left the finite numbers.
@@ -156,14 +207,16 @@ def make_visit(
         else:
             vectors = [torch.from_numpy(np.array(vector[: sections.trainable])) for vector in payload]
             owned = torch.as_tensor(np.asarray(rows), dtype=torch.int64)
-            visit = ClientVisit(model, examples, owned, training, rng, received, kept.tensors, vectors, augment)
+            visit = ClientVisit(
+                model, examples, owned, training, rng, received, kept.tensors, vectors, augment, numbers
+            )
             sent = _called(procedure, visit)
             statistics = visit.statistics
             _check_sent(procedure, sent, statistics, returns, sections.trainable)
     finally:
         model.local = None
     parts = [model.sent, model.kept, *kept.tensors.values()]
-    if upload is not None:
+    if upload is not None and procedure != EVALUATE:
         kept.residual = _uploaded(upload, model, received, kept.residual)
         parts += [] if kept.residual is None else [kept.residual]
     if all(torch.isfinite(part).all() for part in parts):

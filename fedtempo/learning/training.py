@@ -17,7 +17,7 @@ OPTIMIZERS = ("sgd", "adam")
 SMALLEST_LR = sys.float_info.min
 """Stands for a learning rate of 0, at which a schedule may end: steps of this size change no parameter."""
 
-Statistic = Literal["squared_loss", "gradient_variance", "gradient_norm"]
+Statistic = Literal["squared_loss", "gradient_variance", "gradient_norm", "effective_steps"]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -106,7 +106,8 @@ class Training:
         Field(strict=False),
         Doc(
             "measurements besides the mean loss: squared_loss (mean squared loss of examples before each step), "
-            "gradient_variance (between mini-batches) and gradient_norm, both at the received model"
+            "gradient_variance (between mini-batches) and gradient_norm, both at the received model; effective_steps "
+            "(how many plain steps with equal gradients would move the model as far)"
         ),
     ] = frozenset()
 
@@ -147,6 +148,22 @@ class Training:
         if self.steps is not None:
             return self.steps
         return self.epochs * (1 if self.full_batch else -(-num_examples // self.step_size))
+
+    def effective_steps(self, num_examples: int) -> float:
+        """Return how far a visit moves along gradients that are all the same, in steps of plain descent; at least 1.
+
+        It is |a_i|_1 of FedNova (Wang et al. 2020): the number of steps for plain descent, more with momentum, less
+        with a proximal term. Weight decay is part of a gradient; other optimisers than "sgd" count their steps.
+        """
+        steps = self.steps_per_visit(num_examples)
+        if self.optimizer != "sgd" or not (self.momentum or self.proximal):
+            return float(steps)
+        moved = velocity = 0.0
+        for _ in range(steps):
+            gradient = 1.0 - self.lr * self.proximal * moved
+            velocity = self.momentum * velocity + gradient
+            moved += gradient + self.momentum * velocity if self.nesterov else velocity
+        return max(1.0, moved)
 
     def examples_per_visit(self, num_examples: int) -> int:
         """Return the number of examples whose gradients one visit computes, counting repetitions."""

@@ -27,10 +27,14 @@ class Batch:
         group: int | None,
         phases: Callable[[Visit], None],
         arrived: Callable[[Visit], Update],
+        *,
+        trains: bool = True,
     ) -> None:
-        """phases: takes a visit through its phases at its own times. arrived: ends it when the clock has caught up."""
+        """phases: takes a visit through its phases at its own times. arrived: ends it when the clock has caught up.
+        trains: whether the visits train.
+        """
         self._loop, self._visits, self._model, self._group = loop, visits, model, group
-        self._phases, self._arrived = phases, arrived
+        self._phases, self._arrived, self._trains = phases, arrived, trains
         self._in_progress: list[Visit | None] = []
         self._updates: list[Update | None] = []
         self._in_order = iter(range(0))
@@ -64,10 +68,11 @@ class Batch:
     def _begin(self, clients: Sequence[Client]) -> None:
         ends: list[tuple[float, int]] = []
         begin_if_free, phases, now = self._visits.begin_if_free, self._phases, self._loop.now
+        trains = self._trains
         try:
             for number, client in enumerate(clients):
                 try:
-                    visit = begin_if_free(client, self._model, self._group)
+                    visit = begin_if_free(client, self._model, self._group, trains=trains)
                     if visit is None:
                         self._queue(number, client)
                         continue
@@ -91,7 +96,7 @@ class Batch:
             self._close_one()
 
     def _queue(self, number: int, client: Client) -> None:
-        state, turn = self._visits.queue(client, self._group)
+        state, turn = self._visits.queue(client, self._group, trains=self._trains)
         self._open += 1
         self._turns[number] = turn
         turn.add_done_callback(partial(self._begin_in_turn, number, client, state))

@@ -19,7 +19,7 @@ class VisitState:
     """State of one visit (`Visit.state`).
 
     at: time that the visit's phases have reached, seconds; the clock may be behind it. link_factor: transfer times of
-    the visit relative to their means. trains: False if the client sends raw examples instead. training: the pending
+    the visit relative to their means. trains: False if it only evaluates or sends examples. training: the pending
     training until the model is sent. patience_s: seconds of work for which the server still waits. silent: the client
     no longer answers. faulty: the fleet's faults affect the visit. flaw: flaw of the update in a run without training,
     where no model can show it. neighbour: the client to which it sends its model directly. work: the work announced

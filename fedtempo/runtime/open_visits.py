@@ -15,7 +15,8 @@ class RecordedState(Protocol):
     """The part of a visit's state that is recorded.
 
     number: of the visit in its run. queued: when it began to wait for its client's turn, seconds. trains: False if the
-    client sends raw examples instead. received_at: when the client had the model, seconds. statistics: of its training.
+    client only evaluates or sends raw examples. received_at: when the client had the model, seconds. statistics: of its
+    training or evaluation.
     """
 
     number: int

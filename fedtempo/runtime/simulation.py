@@ -37,9 +37,9 @@ from fedtempo.runtime.keyed import ClientGenerators
 from fedtempo.runtime.limits import BadUpdates, Limits
 from fedtempo.runtime.raw_examples import RawExamples
 from fedtempo.runtime.server import ServerSettings
-from fedtempo.runtime.transfers import TransferSizes
+from fedtempo.runtime.transfers import REPORT_BYTES, TransferSizes
 from fedtempo.runtime.visits import UNLIMITED, Visits
-from fedtempo.runtime.work import resolve
+from fedtempo.runtime.work import compute_scale, must_be_whole, resolve, sends_model
 
 T = TypeVar("T")
 
@@ -142,8 +142,10 @@ class Simulation(Central):
     ) -> Update:
         self._may_send(model, work)
         # Usually only the visit's end is awaited, by up to a hundred thousand visits: this takes one frame each.
-        visits = self._visits
-        visit = visits.begin_if_free(client, model, group) or await visits.begin(client, model, group)
+        visits, trains = self._visits, sends_model(work)
+        visit = visits.begin_if_free(client, model, group, trains=trains)
+        if visit is None:
+            visit = await visits.begin(client, model, group, trains=trains)
         if waiting := self._receive(visit, work):
             await waiting
         if waiting := self._compute(visit, work):
@@ -166,7 +168,8 @@ class Simulation(Central):
         self._may_send(model, work)
         fixed = resolve(self._training, work) if self._schedule is None else None
         phases = partial(self._pass_phases, work=work, training=fixed)
-        return await Batch(self._loop, self._visits, model, group, phases, self._arrived).updates(list(clients))
+        batch = Batch(self._loop, self._visits, model, group, phases, self._arrived, trains=sends_model(work))
+        return await batch.updates(list(clients))
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:
         self._averaging.may_send(model)
@@ -358,7 +361,7 @@ class Simulation(Central):
         carried = Carried(owner.kept)
         if work is not None:
             payload = tuple(model.location for model in work.payload)
-            carried = Carried(owner.kept, work.procedure, payload, work.returns)
+            carried = Carried(owner.kept, work.procedure, payload, work.returns, work.numbers)
         state.keeps = True
         state.training = self._executor.train(received, client, owner.visits, training, carried)
 
@@ -374,19 +377,21 @@ class Simulation(Central):
         """Start the training and let its time pass."""
         client, state = visit.client, visit.state
         owner = self._states[client.id]
-        if work is not None and work.payload and state.work is not work:
-            raise RunError("Work.payload travels with the model: use train or train_all, not download and compute")
+        if work is not None and state.work is not work:
+            must_be_whole(work)
         state.work = work
         training = self._resolved(visit.received, work)
         examples, mean_s = owner.planned(training)
+        scale = compute_scale(work)
         owner.visits += 1
         seconds, fault = mean_s * self._compute_factors.next(client.id), None
         if self._limits.faulty:
             fault = self._limits.fault(client, owner.visits)
             seconds *= self._limits.compute_factor(fault)
         state.compute_s = owner.as_configured_s(seconds, examples)
+        seconds *= scale
         if self._limits.deadlines:
-            self._limits.wait(visit, self.estimate, work=mean_s / owner.mean_compute_s())
+            self._limits.wait(visit, self.estimate, work=mean_s * scale / owner.mean_compute_s())
         if not self._visits.undisturbed:
             fails_at = self._fleet.availability.failure_point(client.id, owner.failures)
             if fails_at is not None:
@@ -416,7 +421,9 @@ class Simulation(Central):
         if state.training is None or visit.computed is None:
             raise RunError(f"client {client.id}: upload before compute")
         state.upload_s = seconds = self._states[client.id].upload_s * state.link_factor
-        if state.work is not None and state.work.returns:
+        if not sends_model(state.work):
+            seconds = self._report_s(visit)
+        elif state.work is not None and state.work.returns:
             along = state.work.returns * self._vector_bytes
             extra_s = self._extra_s(self._fleet.links.upload_s, visit, self._up_bytes, along)
             if self._limits.deadlines:
@@ -428,6 +435,11 @@ class Simulation(Central):
                 state.neighbour = neighbour  # else the server relays the model
                 return self._visits.phase(visit, direct, "sending", None)
         return self._visits.phase(visit, seconds, "sending", self._uplink)
+
+    def _report_s(self, visit: Visit) -> float:
+        """Return how long a client sends its measurements alone, seconds."""
+        factor: float = visit.state.link_factor
+        return self._fleet.links.upload_s(visit.client.id, REPORT_BYTES) * factor
 
     def _pass_phases(self, visit: Visit, work: Work | None, training: Training | None) -> None:
         """Do `_receive`, `_compute` and `_send` for a visit that nothing can delay or end early.
@@ -445,9 +457,13 @@ class Simulation(Central):
         examples, mean_s = owner.planned(training)
         seconds = mean_s * self._compute_factors.next(client.id)
         state.compute_s = owner.as_configured_s(seconds, examples)
+        seconds *= compute_scale(work)
         state.upload_s = owner.upload_s * state.link_factor
         upload_s = state.upload_s
-        if work is not None and work.returns:
+        if not sends_model(work):
+            state.work = work
+            upload_s = self._report_s(visit)
+        elif work is not None and work.returns:
             state.work = work
             along = work.returns * self._vector_bytes
             upload_s += self._extra_s(self._fleet.links.upload_s, visit, self._up_bytes, along)
@@ -461,7 +477,10 @@ class Simulation(Central):
         """End a visit whose model has arrived at the server, at the present time of the clock."""
         client, state = visit.client, visit.state
         trained = state.training.result()
-        if state.neighbour is None:
+        reports = not sends_model(state.work)
+        if reports:
+            self._recorder.traffic(up=REPORT_BYTES)
+        elif state.neighbour is None:
             along = 0 if state.work is None else state.work.returns * self._vector_bytes
             self._recorder.traffic(up=self._up_bytes, along=along)
         else:
@@ -469,13 +488,13 @@ class Simulation(Central):
         self._estimator.observe(client.id, state.download_s, state.compute_s, state.upload_s)
         if (flaw := trained.flaw or state.flaw) is not None:
             self._refuse(visit, flaw)
-        model = Model(visit.received.version, trained.location)
+        model = visit.received if reports else Model(visit.received.version, trained.location)
         sent = tuple(Model(model.version, location) for location in trained.sent) if trained.sent else ()
         if state.neighbour is not None:
             state.neighbour.deliver(model)
         state.statistics = shown = trained.statistics
         if self._averaging.guards:
-            for received in (model, *sent):
+            for received in sent if reports else (model, *sent):
                 self._averaging.arrived(received, client)
             shown = self._averaging.statistics(shown)
         if shown:

@@ -8,6 +8,9 @@ from typing import Protocol
 from fedtempo.learning.compressed import CompressedTransfers, CompressionSettings
 from fedtempo.runtime.keyed import keyed_generator
 
+REPORT_BYTES = 16
+"""Size of a visit's measurements, its loss and accuracy, if they are all that a client uploads."""
+
 
 def transfers_of(
     settings: CompressionSettings, parameters: int, seed: int, client: int, visit: int

@@ -21,7 +21,8 @@ class AsyncSGD:
     There are always tau_C jobs (`clients_at_once`). Whenever one ends, its change d is added, and the next job, with
     the new model, goes to a client drawn uniformly from all n. If that client is busy, the job waits for its turn:
 
-        w <- w + step * d,   step = server_lr if t <= tau_C, otherwise server_lr / t,
+        w <- w + step * d,
+        step = server_lr if t <= tau_C, otherwise server_lr / t,
 
     where the delay t is the number of results that arrived since the job was given out. The theorem allows any step
     from 0 (drop the result) to min(server_lr, 1 / (4 L t)) after a delay above tau_C; server_lr / t is the paper's

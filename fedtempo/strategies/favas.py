@@ -23,11 +23,11 @@ class FAVAS:
     s clients, drawn uniformly, and waits for none of them. Client i, which began with b_i and has w_i after E_i steps,
     counts as b_i + (w_i - b_i) / alpha_i, and
 
-        w <- (w + sum of these) / (s + 1),        which the s clients receive, and begin with anew.
+        w <- (w + sum of these) / (s + 1),
 
-    With alpha_i = the mean of E_i, or the probability of E_i > 0 times E_i, a change divided by alpha_i is one step on
-    average, so fast clients do not count more than slow ones. K is the local work that `[training]` configures, a round
-    lasts `round_s`, and s counts the clients that answer.
+    which the s clients receive, to begin anew. With alpha_i = the mean of E_i, or the probability of E_i > 0 times E_i,
+    a change divided by alpha_i is one step on average, so fast clients do not count more than slow ones. K is the local
+    work that `[training]` configures, a round lasts `round_s`, and s counts the clients that answer.
     """
 
     clients_per_round: PolledPerRound = 10

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic.dataclasses import dataclass
 
-from fedtempo.federation import Federation, Update, Vector
+from fedtempo.federation import Federation, Update
 from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive
 from fedtempo.strategies.asynchronous import ClientsAtOnce, Reach, fastest, train_always
+from fedtempo.strategies.changes import commit_changes
 from fedtempo.strategies.planning.staleness import polynomial
 
 
@@ -42,26 +42,10 @@ class FedBuff:
             async with turn:  # the global model must not change between reading and committing it
                 missed = [fed.model.version - update.base_version for update in taken]
                 weights = [self.server_lr / self.buffer * self.freshness(commits) for commits in missed]
-                ends = [update.model for update in taken]
-                stepped = await fed.on_server(
-                    add_changes,
-                    fed.model,
-                    starts=[update.received for update in taken],
-                    ends=ends,
-                    weights=weights,
-                    statistics_from={fed.model: max(0.0, 1 - sum(weights)), **dict(zip(ends, weights))},
-                )
-                fed.commit(stepped, staleness=max(missed))
+                await commit_changes(fed, taken, weights)
 
         await train_always(fed, self.clients_at_once, collect, among=fastest(fed, self.reach))
 
     def freshness(self, missed: int) -> float:
         """Return the share of its weight that a change keeps after missing this number of commits."""
         return polynomial(missed, self.exponent)
-
-
-def add_changes(model: Vector, *, starts: Sequence[Vector], ends: Sequence[Vector], weights: Sequence[float]) -> Vector:
-    """Return model + the sum of weight * (end - start), added in the given order."""
-    for start, end, weight in zip(starts, ends, weights):
-        model = model + weight * (end - start)
-    return model

@@ -10,8 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Client, Federation, Work
 from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive
-from fedtempo.strategies.planning.workload import steps_for
-from fedtempo.strategies.rounds import train_round, uniform_sample
+from fedtempo.strategies.rounds import steps_in_time, train_round, uniform_sample
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -45,6 +44,4 @@ class FedProx:
 
     def partial_work(self, fed: Federation, deadline_s: float, client: Client) -> Work:
         """Return the local steps for which a client has time, at least one."""
-        times, steps = fed.estimate(client), fed.steps(client)
-        left_s = deadline_s - times.download_s - times.upload_s
-        return Work(proximal=self.mu, steps=min(steps, steps_for(left_s, times.compute_s, steps)))
+        return Work(proximal=self.mu, steps=steps_in_time(fed, client, deadline_s))

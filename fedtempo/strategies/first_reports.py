@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from fedtempo.federation import Client, ClientUnavailable, Federation, Update, Work
+from fedtempo.federation import Client, ClientUnavailable, Federation, Model, Update, Work
 
 
 async def first_reports(
     fed: Federation,
     clients: Sequence[Client],
+    model: Model,
     work: Work | Callable[[Client], Work] | None,
     enough: int,
     limit_s: float | None,
 ) -> list[Update]:
     """Return the first `enough` updates within `limit_s`, in the order of `clients`; cancel other visits."""
-    model, expected_s = fed.model, max(fed.estimate(client).visit_s for client in clients)
+    expected_s = max(fed.estimate(client).visit_s for client in clients)
     end_s = fed.now + (expected_s if limit_s is None else limit_s)
     arrived: dict[int, Update] = {}
     ended = asyncio.Event()

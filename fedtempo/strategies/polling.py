@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from typing import Annotated, NamedTuple
 
 from fedtempo.federation import Client, ClientUnavailable, Federation, Model, Visit, Work
@@ -56,7 +57,8 @@ class Polling:
             round_s = compute_s * self.per_round / len(fed.clients) ** 2
         self.round_s = round_s
         self._number, self._polled_at = 0, fed.now
-        self._drawn: dict[int, list[Client]] = {}
+        self._drawn = deque[list[Client]]()  # the clients of the rounds to come
+        self._polls = [deque[int]() for _ in fed.clients]  # and of each client, the numbers of these rounds
         self._sessions: dict[int, _Session] = {}
         for client in fed.clients:
             self.begin(client, fed.model)
@@ -73,9 +75,10 @@ class Polling:
         Then call `begin` for each client that answered.
         """
         await self._fed.sleep_until(self._polled_at + self.round_s)
-        clients = self._of(self._number + 1)
-        self._drawn.pop(self._number, None)
-        self._number, self._polled_at = self._number + 1, self._fed.now
+        self._draw_until(self._number + 1)
+        self._number, self._polled_at, clients = self._number + 1, self._fed.now, self._drawn.popleft()
+        for client in clients:
+            self._polls[client.id].popleft()
         sessions = [self._sessions[client.id] for client in clients]
         if visits := [session.visit for session in sessions if session.visit is not None]:
             await asyncio.wait(visits, timeout=self.round_s)
@@ -116,13 +119,16 @@ class Polling:
         """Return how many local steps a client that begins now can take until it is polled."""
         times, most = self._fed.estimate(client), self._fed.steps(client)
         enough = math.ceil((self._fed.now - self._polled_at + times.download_s + times.compute_s) / self.round_s)
-        rounds = next((k for k in range(1, enough) if client in self._of(self._number + k)), enough)
+        self._draw_until(self._number + enough)
+        polls = self._polls[client.id]
+        rounds = polls[0] - self._number if polls else enough
         left_s = self._polled_at + rounds * self.round_s - self._fed.now - times.download_s
         return steps_within(left_s, times.compute_s / most, most)
 
-    def _of(self, number: int) -> list[Client]:
-        """Return the clients of a round, which the first round numbers 1."""
-        if number not in self._drawn:
-            rng = self._fed.rng("sampling", number)
-            self._drawn[number] = uniform_sample(self._fed.clients, self.per_round, rng)
-        return self._drawn[number]
+    def _draw_until(self, number: int) -> None:
+        """Draw the clients of the rounds up to this one; the first has the number 1."""
+        for each in range(self._number + len(self._drawn) + 1, number + 1):
+            drawn = uniform_sample(self._fed.clients, self.per_round, self._fed.rng("sampling", each))
+            self._drawn.append(drawn)
+            for client in drawn:
+                self._polls[client.id].append(each)

@@ -14,13 +14,14 @@ from fedtempo.strategies.polling import PolledPerRound, Polling, RoundSeconds
 @dataclass(frozen=True, config=STRICT)
 class QuAFL:
     """Zakerinia, Talaei, Nadiradze and Alistarh, Communication-Efficient Federated Learning with Data and Client
-    Heterogeneity, AISTATS 2024, Alg. 1 (QuAFL).
+    Heterogeneity, AISTATS 2024 (QuAFL; Alg. 1 in the version submitted to ICLR 2023).
 
     All clients receive the model X and train by themselves, at most K local steps each. In every round the server polls
     s clients, drawn uniformly, and waits for none of them: client i sends Y_i, its model X_i after the steps that it
     has taken so far, maybe none. Then
 
-        X <- (X + sum of Y_i) / (s + 1),        X_i <- X / (s + 1) + s / (s + 1) * Y_i,
+        X <- (X + sum of Y_i) / (s + 1),
+        X_i <- X / (s + 1) + s / (s + 1) * Y_i,
 
     where the second X is the one before the round, and client i goes on from X_i. K is the local work that `[training]`
     configures, a round lasts `round_s`, and s counts the clients that answer. Messages are compressed if

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.federation import Federation, Update
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, Gt, Le, Lt, Positive, Share
-from fedtempo.strategies.fedbuff import add_changes
+from fedtempo.strategies.changes import commit_changes
 from fedtempo.strategies.ongoing import Ongoing
 from fedtempo.strategies.planning.refl import StaleRule, least_available, squared_deviations, stale_weights
 
@@ -22,13 +22,14 @@ from fedtempo.strategies.planning.refl import StaleRule, least_available, square
 class REFL:
     """Abdelmoniem, Sahu, Canini and Fahmy, REFL: Resource-Efficient Federated Learning, EuroSys 2023.
 
-    A round chooses, of the clients that are present and not at work, those least likely to be present from mu to 2 mu
-    from now, where mu is a moving average of the rounds' durations; clients of the latest rounds rest. It ends when
-    the target share of them has reported. The others work on, and their updates count in the round in which they
-    arrive. With the change u_i of each client, the mean v of the n fresh changes, and t commits missed,
+    A round chooses, of the present clients that are not at work, those least likely to be present from mu to 2 mu from
+    now; mu is a moving average of rounds' durations, and clients of the latest rounds rest. It ends when the target
+    share of them has reported. The others work on, and their updates count in the round in which they arrive. With the
+    change u_i of each client, the mean v of the n fresh changes, and t commits missed,
 
-        w <- w + sum of a_i * u_i / sum of a_i,     a_i = 1 if fresh, otherwise
-        a_i = (1 - beta) / (t + 1) + beta * (1 - e^(-L_i / max L)),      L_i = |v - (u_i + n v) / (n + 1)|^2 / |v|^2.
+        w <- w + sum of a_i * u_i / sum of a_i,
+        a_i = 1 if fresh, else (1 - beta) / (t + 1) + beta * (1 - e^(-L_i / max L)),
+        L_i = |v - (u_i + n v) / (n + 1)|^2 / |v|^2.
     """
 
     clients_per_round: Annotated[Count, Doc("number of clients chosen per round; N_0 in the paper")] = 10
@@ -36,9 +37,7 @@ class REFL:
     deadline_s: Annotated[
         Positive | None, Doc("longest duration of a round, seconds (default: the longest expected visit in it)")
     ] = None
-    rest_rounds: Annotated[
-        int, Ge(0), Doc("rounds for which a client rests after it was chosen, if there are others")
-    ] = 5
+    rest_rounds: Annotated[int, Ge(0), Doc("rounds for which a client rests after it was chosen, if others do not")] = 5
     adapt: Annotated[bool, Doc("choose as many clients fewer as late updates are due within mu (APT)")] = False
     stale: Annotated[StaleRule, Doc("weight of late updates: as above, 1, 1 / (t + 1), or e^-(t + 1)")] = "refl"
     beta: Annotated[Share, Doc("share of the deviation in the weight of late updates; beta")] = 0.35
@@ -84,16 +83,7 @@ class REFL:
             )
             missed = [version - update.base_version for update in late]
             weights += stale_weights(self.stale, missed, deviations, self.beta)
-        shares, used = [weight / math.fsum(weights) for weight in weights], fresh + late
-        stepped = await fed.on_server(
-            add_changes,
-            fed.model,
-            starts=[update.received for update in used],
-            ends=[update.model for update in used],
-            weights=shares,
-            statistics_from={update.model: share for update, share in zip(used, shares)},
-        )
-        fed.commit(stepped, staleness=max(version - update.base_version for update in used))
+        await commit_changes(fed, fresh + late, [weight / math.fsum(weights) for weight in weights])
 
 
 def fresh_enough(arrived: Mapping[int, Update], *, version: int, needed: int) -> bool:

@@ -25,7 +25,9 @@ class SAFA:
     that have reported, in the order of arrival. The server caches a model w_k for each client, the initial one at
     first, and averages all of them, weighted by examples:
 
-        w_k <- what k sent, for k in P;        W <- sum of n_k / n * w_k;        w_k <- what k sent, for k not in P.
+        w_k <- what k sent, for k in P;
+        W <- sum of n_k / n * w_k;
+        w_k <- what k sent, for others that have reported.
 
     Clients that have reported begin the next round with W. The others work on, unless their version is older than tau
     rounds: then they are forced to begin with W, which also replaces their cached model.

@@ -23,7 +23,8 @@ class TimelyFL:
     A round lasts T, the k-th shortest expected visit of its n clients, and each client gets the work that fits: with
     t_cmp for its configured local work and t_com for both transfers,
 
-        floor((T - t_com) / t_cmp) times this work if that is at least 1, otherwise the part (T - t_com) / t_cmp of it.
+        floor((T - t_com) / t_cmp) times this work if that is at least 1,
+        otherwise the part (T - t_com) / t_cmp of it.
 
     So all n report in time and with the current model. In the paper a client that gets a part trains the last layers of
     the model; here it takes a part of its local steps, at least one. The mean of the models, weighted by examples, is

@@ -29,6 +29,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "fedcs": {"strategy.deadline_s": 6.0},
     "fedhusky": {"strategy.clusters": 2},
     "fedhusky-paper": {"strategy.clusters": 2},
+    "fedrep": {"model.local": ["*bias"], "strategy.head_epochs": 1},
     "hybrid": {"strategy.clusters": 2},
     "hybrid-fl": {"strategy.deadline_s": 6.0},
     "psfl": {"strategy.width": 2, "strategy.length": 2},

@@ -18,7 +18,7 @@ from fedtempo.learning.state import FlatModel
 from fedtempo.learning.training import Training
 from tests.precision import double_precision
 
-ALL = frozenset({"squared_loss", "gradient_variance", "gradient_norm"})
+ALL = frozenset({"squared_loss", "gradient_variance", "gradient_norm", "effective_steps"})
 EVERYTHING = Training(
     lr=0.05,
     momentum=0.9,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fedtempo.errors import ConfigError, FedtempoError, RunError, StrategyError, UserCodeError
+from fedtempo.federation import EVALUATE
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.exchange import EVERYTHING, Exchange
 from fedtempo.learning.kept import Kept
@@ -71,6 +72,21 @@ def corrected(visit: ClientVisit) -> list[Tensor]:
     return []
 
 
+def starts_elsewhere(visit: ClientVisit) -> list[Tensor]:
+    visit.train(start=visit.zeros() + 0.5, steps=1, full_batch=True, proximal=visit.numbers["proximal"])
+    return []
+
+
+def only_local(visit: ClientVisit) -> list[Tensor]:
+    visit.train(only="local")
+    return []
+
+
+def only_travelling(visit: ClientVisit) -> list[Tensor]:
+    visit.train(only="travelling")
+    return []
+
+
 def one_short(visit: ClientVisit) -> list[Tensor]:
     visit.train()
     return [visit.parameters[1:]]
@@ -115,6 +131,33 @@ def test_a_personal_model_stays_at_the_client() -> None:
     assert torch.equal(Kept.decoded(state, 0).tensors["own"], model().vector[:39])
 
 
+def test_training_may_start_elsewhere_with_other_settings() -> None:
+    """One step from 0.5 along g + mu * (0.5 - w_received): with mu = 2 it ends 0.1 * 2 * (0.5 - w) nearer to w."""
+    ends = []
+    for mu in (0.0, 2.0):
+        flat = model()
+        visited(f"{HERE}:starts_elsewhere", flat, numbers={"proximal": mu})
+        ends.append(flat.vector[:39].clone())
+    torch.testing.assert_close(ends[1], ends[0] - 0.1 * 2 * (0.5 - model().vector[:39]))
+    assert torch.linalg.vector_norm(ends[0] - 0.5) < 0.5  # one step, not three
+
+
+@pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.1}, {"optimizer": "adam"}])
+@pytest.mark.parametrize("local", ["2.*", "1.*"])  # without and with running statistics
+def test_training_may_be_that_of_local_or_of_travelling_parameters_only(local: str, settings: dict[str, Any]) -> None:
+    training = Training(lr=0.1, batch_size=4, clip_norm=1.0, **settings)
+    for procedure, moves in (("only_local", "local"), ("only_travelling", "trainable")):
+        flat, first = model(Exchange(local=(local,))), model(Exchange(local=(local,)))
+        visited(f"{HERE}:{procedure}", flat, training=training)
+        assert torch.equal(flat.vector[: flat.sections.trainable], first.vector[: flat.sections.trainable]) == (
+            moves == "local"
+        )
+        names = dict(flat.module.named_parameters())
+        own = [name for name in names if name.startswith(local[0])]
+        stayed = [torch.equal(names[name], dict(first.module.named_parameters())[name]) for name in own]
+        assert stayed == [moves != "local"] * len(own)
+
+
 def test_a_correction_is_added_to_each_gradient() -> None:
     """One full step with lr 0.1: the parameters move 0.05 further, the statistics are the same."""
     training = Training(lr=0.1, full_batch=True)
@@ -138,6 +181,32 @@ def test_the_gradient_is_that_of_autograd() -> None:
     nn.functional.cross_entropy(module(x), y).backward()
     expected = torch.cat([parameter.grad.flatten() for parameter in module.parameters() if parameter.grad is not None])
     torch.testing.assert_close(gradient, expected)
+
+
+def test_an_evaluation_changes_nothing_and_measures_all_or_some_examples() -> None:
+    flat, data = model(), examples()
+    before = flat.vector.clone()
+    statistics, sent, state = visited(EVALUATE, flat, upload=lambda change, residual: pytest.fail("no upload"))
+    module = model().module.eval()
+    x, y = data.gather(torch.arange(10))
+    outputs = module(x)
+    assert statistics["loss"] == pytest.approx(nn.functional.cross_entropy(outputs, y).item(), rel=1e-6)
+    assert statistics["accuracy"] == (outputs.argmax(dim=1) == y).double().mean().item()
+    assert torch.equal(flat.vector, before)
+    assert sent == []
+    assert Kept.decoded(state, 0).tensors == {}
+    some = Training(lr=0.1, batch_size=3, steps=2)
+    of_each = nn.functional.cross_entropy(outputs, y, reduction="none")
+    chosen = np.random.default_rng(1).permutation(10)[:6]
+    assert visited(EVALUATE, training=some)[0]["loss"] == pytest.approx(of_each[chosen].mean().item(), rel=1e-6)
+
+
+def test_an_evaluation_of_numbers_has_no_accuracy() -> None:
+    flat = FlatModel(nn.Linear(3, 1), (3,))
+    data = Examples(np.ones((4, 3), np.float32), np.arange(4, dtype=np.float32), False)
+    rng, rows = np.random.default_rng(1), np.arange(4)
+    statistics, _, _ = make_visit(flat, data, TRAINING, rng, flat.sent.numpy().copy(), rows, procedure=EVALUATE)
+    assert statistics.keys() == {"loss"}
 
 
 def test_local_values_are_kept_and_used() -> None:

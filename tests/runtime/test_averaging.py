@@ -20,8 +20,25 @@ from tests.strategies.test_every_strategy import BASE, SPECIAL
 PRIVACY = {"clip_norm": 1.0, "noise_multiplier": 2.0, "delta": 1e-4}
 needs_accountant = pytest.mark.skipif(importlib.util.find_spec("dp_accounting") is None, reason="needs dp-accounting")
 
-AVERAGES_CLIENTS = {"csgd", "fch", "fedavg", "fedcs", "fedprox", "hybrid-fl", "oort", "safa", "timelyfl"}
-AVERAGES_CHAINS = {"hybrid", "psfl", "quafl"}
+AVERAGES_CLIENTS = {
+    "csgd",
+    "fch",
+    "fedat",
+    "fedavg",
+    "fedcs",
+    "feddyn",
+    "fednova",
+    "fedprox",
+    "fedrep",
+    "hybrid-fl",
+    "moon",
+    "oort",
+    "power-of-choice",
+    "safa",
+    "tifl",
+    "timelyfl",
+}
+AVERAGES_CHAINS = {"hierfavg", "hybrid", "psfl", "quafl"}
 
 
 def configured(strategy: str = "fedavg", changes: dict[str, Any] | None = None):

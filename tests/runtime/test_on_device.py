@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from fedtempo.errors import ConfigError, RunError, WorkerError
+from fedtempo.federation import EVALUATE
 from fedtempo.fleet.faults import Faults
 from fedtempo.learning.aggregation import average
 from fedtempo.learning.networks import CharLstm, Cnn, LeNet, Mlp, UserNetwork
@@ -22,6 +23,7 @@ from fedtempo.runs.identity import identity
 from fedtempo.runs.launch import make_executor
 from fedtempo.runs.run import run
 from fedtempo.runs.world import build_world
+from fedtempo.runtime.executors import Carried
 from fedtempo.runtime.executors import device as device_module
 from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.executors.cards import find_device
@@ -75,6 +77,24 @@ def test_bits_equal_those_of_inline(streams, graphs):
         assert test == tested
         facts = executor.facts()
         assert (facts["pieces_by_graph"] > 0) == (facts["graphs"] > 0) == graphs
+
+
+@pytest.mark.parametrize("training", [TRAINING, Training(lr=2**-4, batch_size=8, steps=2)])
+def test_visits_that_evaluate_have_the_measurements_of_inline(training):
+    carried = Carried(procedure=EVALUATE)
+    with Inline(job()) as inline, OnDevice(job(), "cpu") as executor:
+        for visit in range(2):
+            expected, found = (
+                [on.train(on.initial(), client, visit, training, carried).result() for client in (0, 1, 2)]
+                for on in (inline, executor)
+            )
+            assert [each.statistics for each in found] == [each.statistics for each in expected]
+            assert all(each.statistics.keys() == {"loss", "accuracy"} for each in found)
+            assert all(each.flaw is None and each.state is None for each in found)
+            for each in found:
+                assert np.array_equal(executor.vector(each.location), executor.vector(executor.initial()))
+        with pytest.raises(ConfigError, match=r"clients cannot keep anything there, and the strategy uses 'scaffold'"):
+            executor.train(executor.initial(), 0, 1, training, Carried(procedure="scaffold"))
 
 
 def test_frozen_parameters_and_running_statistics_equal_those_of_inline():

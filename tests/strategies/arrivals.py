@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,14 @@ from fedtempo.runtime.handles import ServerCall
 
 Arrival = tuple[int, Sequence[float] | None]
 """A client and the change that its training makes; None: its visit fails."""
+
+
+def in_rounds(*rounds: Sequence[float | None]) -> list[Arrival]:
+    """Return the arrivals of rounds, given by each client's change in the first coordinate (None: its visit fails).
+
+    The second coordinate is the double of the first.
+    """
+    return [(i, None if c is None else [c, 2 * c]) for changes in rounds for i, c in enumerate(changes)]
 
 
 class Arrivals:
@@ -34,8 +42,12 @@ class Arrivals:
         visit_s: Sequence[float] | None = None,
         size: int = 2,
         draws: Sequence[int] | None = None,
+        examples: Sequence[int] | None = None,
+        histograms: Sequence[tuple[int, ...]] | None = None,
     ) -> None:
-        self.clients = [Client(i, 10) for i in range(clients)]
+        self.clients = [
+            Client(i, examples[i] if examples else 10, histograms[i] if histograms else None) for i in range(clients)
+        ]
         self.model = Model(0, np.zeros(size))
         self.now = 0.0
         self.versions = [self.model.location]
@@ -64,7 +76,8 @@ class Arrivals:
                 continue
             self.received.append(model.version)
             trained = Model(model.version, model.location + np.array(change, dtype=np.float64))
-            visit.set_result(Update(self.clients[client], model, trained, 10, {}, 0.0, 0.0, self.now))
+            examples = self.clients[client].num_examples
+            visit.set_result(Update(self.clients[client], model, trained, examples, {}, 0.0, 0.0, self.now))
         await self._settled()
         assert running.cancel(), running.exception()
 
@@ -77,6 +90,11 @@ class Arrivals:
         visit: asyncio.Future[Update] = asyncio.get_running_loop().create_future()
         self._visits[client.id].append((model, visit))
         return await visit
+
+    async def train_all(self, clients: Iterable[Client], model: Model, work: Any = None, **_: Any) -> list[Update]:
+        visits = [self.train(client, model, work) for client in clients]
+        results = await asyncio.gather(*visits, return_exceptions=True)
+        return [result for result in results if isinstance(result, Update)]
 
     async def sleep_until(self, time: float) -> None:
         await asyncio.sleep(0)
@@ -102,6 +120,9 @@ class Arrivals:
         self.versions.append(model.location)
         self.staleness.append(staleness)
         return self.model
+
+    def note(self, name: str, value: Any) -> None:
+        pass
 
     def estimate(self, client: Client) -> Durations:
         return Durations(0.0, self._visit_s[client.id], 0.0)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedtempo.runs.config import parse
 from fedtempo.runs.run import run
 from fedtempo.strategies import FedAsync, FedBuff, FedProx
-from fedtempo.strategies.fedbuff import add_changes
+from fedtempo.strategies.changes import add_changes
 from tests.precision import DOUBLE
 from tests.runtime.world import play
 

@@ -23,6 +23,8 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "fch": {"strategy.clients_per_round": 4},
     "fedhusky": {"strategy.clusters": "labels"},
     "fedhusky-paper": {"strategy.clusters": "labels"},
+    "fedrep": {"model.local": ["*bias"], "strategy.head_epochs": 1},
+    "hierfavg": {"strategy.cloud_s": 0.5},
     "hybrid": {"strategy.clusters": "labels"},
     "psfl": {"strategy.width": 4, "strategy.length": 3},
 }

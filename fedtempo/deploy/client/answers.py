@@ -23,6 +23,7 @@ from fedtempo.deploy.client.settings import ClientSettings
 from fedtempo.deploy.live.messages import Arrays
 from fedtempo.deploy.live.packing import packed, unpacked
 from fedtempo.errors import ConfigError, FedtempoError
+from fedtempo.federation import EVALUATE
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.compressed import CompressedTransfers, CompressionSettings
 from fedtempo.learning.compression import COMPRESSIONS
@@ -238,6 +239,9 @@ class Answers:
             raise Refusal(f"the call has {len(payload)} arrays too many")
         if procedure is not None and procedure not in (*PROCEDURES, *self._settings.training):
             raise Refusal(f"{procedure!r} is neither fedtempo's nor among `training` in this client's TOML")
+        numbers = content.get("numbers", {})
+        if not isinstance(numbers, dict) or not all(isinstance(value, int | float) for value in numbers.values()):
+            raise Refusal(f"numbers = {numbers!r}: it must map names to numbers")
         keeps = bool(sections.local) or procedure is not None or (transfers is not None and transfers.keeps)
         memory = self._memory.of(built.run) if keeps else None
         sent: list[Vector] = []
@@ -257,6 +261,7 @@ class Answers:
                         np.arange(len(self._y)),
                         state=None if memory is None else memory.before(visit),
                         procedure=procedure,
+                        numbers=numbers,
                         payload=payload,
                         returns=int(content.get("returns", 0)),
                         augment=augment,
@@ -268,6 +273,8 @@ class Answers:
             time.sleep(max(0.0, began + pace_s - time.perf_counter()))
         compute_s = time.perf_counter() - began
         result = {"statistics": statistics, "num_examples": len(self._y), "compute_s": compute_s}
+        if procedure == EVALUATE:
+            return (), result
         model = built.model.sent.numpy()
         own = model.copy() if transfers is None else packed(transfers.message, model[sections.trainable :])
         return (own, *sent), result

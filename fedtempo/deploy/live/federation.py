@@ -47,8 +47,8 @@ from fedtempo.runtime.executors import Vector
 from fedtempo.runtime.executors.arithmetic import Statistics
 from fedtempo.runtime.gather import at_once
 from fedtempo.runtime.server import ServerSettings
-from fedtempo.runtime.transfers import TransferSizes, transfers_of
-from fedtempo.runtime.work import resolve
+from fedtempo.runtime.transfers import REPORT_BYTES, TransferSizes, transfers_of
+from fedtempo.runtime.work import compute_scale, must_be_whole, resolve, sends_model
 
 if TYPE_CHECKING:
     from fedtempo.deploy.live.server import Server
@@ -155,22 +155,25 @@ class LiveFederation(Central):
     ) -> Update:
         payload, returns = ((), 0) if work is None else (work.payload, work.returns)
         self._averaging.may_send(model, payload)
-        visit = await self._visits.begin(client, model, group)
+        reports = not sends_model(work)
+        visit = await self._visits.begin(client, model, group, trains=not reports)
         content, expected_compute_s = self._work(visit, work)
         expected = self.estimate(client)
         base, sizes = self._needs_base(visit), self._sizes
         more = (base * sizes.base + len(payload) * sizes.vector) / max(1, sizes.down)
-        more_up = self._along(returns)
+        more_up = -1.0 if reports else self._along(returns)
         expected_s = expected.download_s * (1 + more) + expected_compute_s + expected.upload_s * (1 + more_up)
         self._count_download(base, len(payload))
         transfers = self._transfers(visit, self._states[client.id].visits)
-        check = partial(
+        check: Callable[[Reply], TrainingResult] = partial(
             read_update,
             num_examples=client.num_examples,
             sections=self._server.sections,
             returns=returns,
             decode=None if transfers is None else transfers.uploaded,
         )
+        if reports:
+            check = partial(read_training, num_examples=client.num_examples)
         pack = self._pack(transfers)
         request = Request("train", {**content, "base": base}, check, expected_s, visit.received, base, payload, pack)
         result, took_s = await self._send(visit, request)
@@ -204,8 +207,8 @@ class LiveFederation(Central):
         return await at_once(map(receive, visits))
 
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
-        if work is not None and work.payload:
-            raise RunError("Work.payload travels with the model: use train or train_all, not download and compute")
+        if work is not None:
+            must_be_whole(work)
         content, expected_s = self._work(visit, work)
         content["base"] = visit.state.base
         check = partial(read_training, num_examples=visit.client.num_examples)
@@ -387,25 +390,31 @@ class LiveFederation(Central):
         }
         if work is not None and work.procedure is not None:
             content |= {"procedure": work.procedure, "returns": work.returns}
+            if work.numbers is not None:
+                content["numbers"] = dict(work.numbers)
         n = visit.client.num_examples
         configured, requested = self._training.examples_per_visit(n), training.examples_per_visit(n)
-        return content, self.estimate(visit.client).compute_s * requested / max(1, configured)
+        share = compute_scale(work) * requested / max(1, configured)
+        return content, self.estimate(visit.client).compute_s * share
 
     def _note_training(self, visit: Visit, result: TrainingResult, took_s: float, work: Work | None) -> None:
         visit.state.statistics, visit.state.compute_s = result.statistics, min(result.compute_s, took_s)
+        visit.state.compute_scale = compute_scale(work)
         visit.state.examples = resolve(self._training, work).examples_per_visit(visit.client.num_examples)
 
     def _done(self, visit: Visit, result: TrainingResult, upload_s: float) -> Update:
-        """End a visit that returned a model. upload_s: time of the model's upload alone."""
+        """End a visit that returned a model or measurements. upload_s: time of a model's upload alone."""
         client, state, computed = visit.client, visit.state, visit.computed
         assert computed is not None
-        self._recorder.traffic(up=self._sizes.up, along=len(result.sent) * self._sizes.vector)
-        compute_s = self._states[client.id].as_configured_s(state.compute_s, state.examples)
+        reports = result.model is None
+        up = REPORT_BYTES if reports else self._sizes.up
+        self._recorder.traffic(up=up, along=len(result.sent) * self._sizes.vector)
+        compute_s = self._states[client.id].as_configured_s(state.compute_s / state.compute_scale, state.examples)
         self._estimator.observe(client.id, state.download_s, compute_s, upload_s)
         version = visit.received.version
-        model = Model(version, self._placed(visit.received, result))
+        model = visit.received if reports else Model(version, self._placed(visit.received, result))
         sent = [Model(version, self._server.place(received)) for received in result.sent]
-        for arrived in (model, *sent):
+        for arrived in sent if reports else (model, *sent):
             self._averaging.arrived(arrived, client)
         statistics = self._averaging.statistics(state.statistics)
         self._recorder.told(statistics=len(statistics))

@@ -24,8 +24,9 @@ class LiveVisitState:
     """State of one visit (`Visit.state`).
 
     queued: when the visit began to wait for the client's turn, seconds. node: the client's node when the visit began.
-    trains: False if the client sends raw examples instead. pending: the call that the client is busy with. due: the
-    deadline of that call, in loop time. compute_s: seconds of training by the client's own clock. examples: number of
+    trains: False if it only evaluates or sends examples. pending: the call that the client is busy with. due: the
+    deadline of that call, in loop time. compute_s: seconds of training by the client's own clock. compute_scale: see
+    `Work`. examples: number of
     examples in it, each counted once per use. base: whether the model came with what does not travel. returns: number
     of vectors that the client sends besides the model.
     """
@@ -40,6 +41,7 @@ class LiveVisitState:
     received_at: float | None = None
     download_s: float = 0.0
     compute_s: float = 0.0
+    compute_scale: float = 1.0
     examples: int = 0
     statistics: Mapping[str, float] | None = None
     base: bool = False

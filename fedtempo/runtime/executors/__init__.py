@@ -64,12 +64,14 @@ class Carried:
 
     state: location of what the client has kept so far; None: nothing yet. procedure: see `learning.procedures`.
     payload: locations of models whose vectors the server sends along. returns: number of vectors expected in return.
+    numbers: settings of the procedure.
     """
 
     state: Any = None
     procedure: str | None = None
     payload: tuple[Any, ...] = ()
     returns: int = 0
+    numbers: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,12 @@ from torch import Tensor
 
 from fedtempo.data.phases import name_and_phase
 from fedtempo.errors import ConfigError, FedtempoError, WorkerError
+from fedtempo.federation import EVALUATE
 from fedtempo.learning.course import statistics
 from fedtempo.learning.evaluation import Part
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.losses import check_labels
+from fedtempo.learning.measuring import statistics_of
 from fedtempo.learning.numerics import fixed_device_numerics, fixed_numerics
 from fedtempo.learning.training import Training
 from fedtempo.runtime.executors import Carried, Evaluation, On, Rows, Trained, Vector
@@ -205,7 +207,8 @@ class OnDevice:
     def train(
         self, location: DeviceModel, client: int, visit: int, training: Training, carried: Carried | None = None
     ) -> _Operation[Trained]:
-        if carried is not None:
+        evaluates = carried is not None and carried.procedure == EVALUATE
+        if carried is not None and not evaluates:
             raise _keeps_nothing(self._device.type, f"the strategy uses {carried.procedure!r} at the clients")
         job, rows, sections = self._job, self._job.rows_at(client), self.sections
 
@@ -218,7 +221,7 @@ class OnDevice:
                 out.copy_(torch.from_numpy(sent))
             return flaw_in(sent, num_examples, measured, sections=sections, expected=len(rows), finite=is_finite(sent))
 
-        return self._visit(location, rows, lambda: job.visit_rng(client, visit), training, screened)
+        return self._visit(location, rows, lambda: job.visit_rng(client, visit), training, screened, evaluates)
 
     def train_rows(self, location: DeviceModel, rows: Rows, visit: int, training: Training) -> _Operation[Trained]:
         owned = np.array(rows, dtype=np.int64, order="C")
@@ -231,15 +234,20 @@ class OnDevice:
         rng: Callable[[], np.random.Generator],
         training: Training,
         flaw_of: Callable[[Tensor, Mapping[str, float], bool], str | None],
+        evaluates: bool = False,
     ) -> _Operation[Trained]:
         def begin(resident: Resident) -> tuple[Mark, Callable[[], Trained]]:
             if not len(rows):
                 raise ConfigError("a client has no examples to train on; give each client at least one")
             check_labels(training, self._labels[torch.from_numpy(rows)])
-            started = resident.train(location.vector, rows, rng(), training)
+            visit = resident.measure if evaluates else resident.train
+            started = visit(location.vector, rows, rng(), training)
 
             def complete() -> Trained:
-                measured, finite = statistics(started.outcome, training, len(rows), started.used)
+                if evaluates:
+                    measured, finite = statistics_of(started.outcome, started.used), True
+                else:
+                    measured, finite = statistics(started.outcome, training, len(rows), started.used)
                 return Trained(DeviceModel(started.out), measured, flaw_of(started.out, measured, finite))
 
             return started.mark, complete

@@ -94,6 +94,7 @@ class Inline:
             training,
             state=None if carried.state is None else self.state(carried.state),
             procedure=carried.procedure,
+            numbers=carried.numbers,
             payload=[each.vector for each in carried.payload],
             sent=sent,
         )

@@ -11,6 +11,7 @@ import torch
 
 from fedtempo.data.phases import Phases, in_phase, name_and_phase
 from fedtempo.errors import FedtempoError, WorkerError
+from fedtempo.federation import EVALUATE
 from fedtempo.fleet.faults import Faults
 from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.compressed import CompressedTransfers, CompressionSettings
@@ -263,11 +264,12 @@ class Trainer:
         procedure: str | None,
         payload: Sequence[Vector],
         sent: Sequence[Vector],
+        numbers: Mapping[str, float] | None = None,
     ) -> tuple[Answer, bytes | None]:
         """Make a visit as `train` does, of a client that keeps something; also return what it keeps now.
 
-        state, procedure, payload: see `procedures.make_visit`. sent: where to put the vectors that the client sends
-        besides the model.
+        state, procedure, payload, numbers: see `procedures.make_visit`. sent: where to put the vectors that the client
+        sends besides the model.
         """
         rows, rng = self._job.clients[client], self._job.visit_rng(client, visit)
         parameters = self.model.sections.trainable
@@ -282,13 +284,14 @@ class Trainer:
             rows,
             state=state,
             procedure=procedure,
+            numbers=numbers,
             payload=payload,
             returns=len(sent),
             augment=self._augment,
             upload=None if transfers is None else transfers.upload,
         )
         np.copyto(out, self.model.sent.numpy())
-        if transfers is not None:
+        if transfers is not None and procedure != EVALUATE:
             np.add(
                 received[:parameters], transfers.uploaded(transfers.message), out=out[:parameters], casting="same_kind"
             )

@@ -155,7 +155,8 @@ class Journalled:
             kept = replace(carried, payload=payload, state=others[-1] if state else None)
             return self._executor.train(held, client, visit, training, kept)
 
-        arguments = [client, visit, carried.procedure, len(carried.payload), carried.returns]
+        numbers = [] if carried.numbers is None else [dict(carried.numbers)]
+        arguments = [client, visit, carried.procedure, len(carried.payload), carried.returns, *numbers]
         return self._submit("train", arguments, [location, *carried.payload, *state], start)
 
     def train_rows(self, location: Location, rows: Rows, visit: int, training: Training) -> Pending[Trained]:

@@ -54,7 +54,7 @@ class _Carrying(NamedTuple):
         before, carried = self.carried.state, self.carried
         state = None if before is None else before.read()
         payload = [model.parameters.ref for model in carried.payload]
-        return [state, carried.procedure, carried.returns, *payload]
+        return [state, carried.procedure, carried.numbers, carried.returns, *payload]
 
 
 class _Remake(Task):

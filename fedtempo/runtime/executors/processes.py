@@ -136,6 +136,7 @@ class Processes(Workers[_Process]):
             self.states.portable(before),
             state.path,
             carried.procedure,
+            carried.numbers,
             [each.number for each in carried.payload],
             [each.number for each in sent],
         )

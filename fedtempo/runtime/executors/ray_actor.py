@@ -52,6 +52,7 @@ class Actor:
         training: Training,
         state: bytes | None,
         procedure: str | None,
+        numbers: Mapping[str, float] | None,
         returns: int,
         *payload: Vector,
     ) -> tuple[Vector, tuple[Answer, bytes | None, list[Vector]]]:
@@ -59,7 +60,16 @@ class Actor:
         out, sent = np.empty_like(received), [np.empty_like(received) for _ in range(returns)]
         with self._reported_errors(), fixed_numerics():
             answer, state = self._trainer.train_carried(
-                received, out, client, visit, training, state=state, procedure=procedure, payload=payload, sent=sent
+                received,
+                out,
+                client,
+                visit,
+                training,
+                state=state,
+                procedure=procedure,
+                numbers=numbers,
+                payload=payload,
+                sent=sent,
             )
         return out, (answer, state, sent)
 

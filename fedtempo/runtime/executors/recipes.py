@@ -60,7 +60,7 @@ class Recipes:
         what: list[bytes] = [self.clients(client), b"%d %d" % (client, visit), self._settings(training)]
         if carried is not None:
             procedure, state = carried.procedure, carried.state is not None
-            what.append(encoded((procedure, len(carried.payload), carried.returns, state)))
+            what.append(encoded((procedure, len(carried.payload), carried.returns, state, carried.numbers)))
             if procedure is not None and ":" in procedure:
                 what.append(self.users_code())
         return self._key(b"train", what, [model, *others])

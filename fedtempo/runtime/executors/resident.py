@@ -19,6 +19,8 @@ from fedtempo.learning.course import Course, pieces
 from fedtempo.learning.evaluation import outcome
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.local import batches
+from fedtempo.learning.losses import loss_of
+from fedtempo.learning.measuring import rows_to_evaluate, sums_over
 from fedtempo.learning.metrics import Gathers
 from fedtempo.learning.numerics import torch_seed
 from fedtempo.learning.recordable import obstacle
@@ -147,6 +149,15 @@ class Resident:
                 self._do("step", recorded, order, _sizes(visit_batches), allowed)
             self._model.restore_frozen()
             outcome = self.stream.fetched(course.outcome())
+            return Started(self._model.sent.clone(), outcome, len(order), self.stream.mark())
+
+    def measure(self, received: Tensor, rows: Rows, rng: np.random.Generator, training: Training) -> Started:
+        """Start measuring `received` on these rows, or on some of them (`measuring.rows_to_evaluate`)."""
+        with self.stream.active():
+            order = self.stream.sent(rows_to_evaluate(torch.from_numpy(rows), training, rng).numpy())
+            self._model.load(received)
+            loss = loss_of(training, self._model.vector.dtype, self._examples.labels)
+            outcome = self.stream.fetched(sums_over(self._model, self._examples, loss, order))
             return Started(self._model.sent.clone(), outcome, len(order), self.stream.mark())
 
     def evaluate(

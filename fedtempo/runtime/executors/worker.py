@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -68,6 +68,7 @@ def _train_carried(
     before: bytes | str | None,
     after: str,
     procedure: str | None,
+    numbers: Mapping[str, float] | None,
     payload: Sequence[int],
     sent: Sequence[int],
 ) -> tuple[Answer, bytes | bool]:
@@ -84,6 +85,7 @@ def _train_carried(
         training,
         state=read(before),
         procedure=procedure,
+        numbers=numbers,
         payload=list(map(slots.view, payload)),
         sent=list(map(slots.view, sent)),
     )

@@ -51,7 +51,7 @@ def clients(folder: Path | None = None, **more: Any) -> list[Answers]:
     ]
 
 
-@pytest.mark.parametrize("strategy", ["fedavg", "scaffold", "csgd", "sequential"])
+@pytest.mark.parametrize("strategy", ["fedavg", "scaffold", "csgd", "sequential", "power-of-choice"])
 @pytest.mark.parametrize("choice", [{}, LOCAL, {"model.buffers": "local"}, {"model.buffers": "frozen"}], ids=str)
 def test_a_deployment_gives_the_bits_of_a_simulation(tmp_path: Path, strategy: str, choice: dict[str, Any]) -> None:
     config = settings(strategy, model__local=[]).with_changes({"model.local": [], **choice, "run.evaluate_clients": 0})
@@ -133,6 +133,9 @@ def test_a_client_only_runs_procedures_that_it_agreed_to() -> None:
     assert "values to unpack" in reply["refused"]
     reply, sent = answers.answer("train", named, (vector, vector * 0))
     assert len(sent) == 2
+    for numbers in ([1.0], {"mu": "1"}):
+        reply, _ = answers.answer("train", {**named, "numbers": numbers}, (vector, vector * 0))
+        assert reply["refused"] == f"numbers = {numbers!r}: it must map names to numbers"
     reply, _ = answers.answer("train", {**call, "procedure": None}, (vector, vector))
     assert reply["refused"] == "the call has 1 arrays too many"
 

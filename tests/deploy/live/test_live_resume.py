@@ -75,6 +75,9 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "csgd": {},
     "fedasync": {"run__max_commits": 9},
     "fedhusky": {"strategy__clusters": 2, "data__tell_labels": True},
+    "quafl": {"strategy__clients_per_round": 2, "strategy__round_s": 0.2, "run__max_commits": 9},
+    "safa": {"strategy__fraction": 0.5},
+    "refl": {"strategy__clients_per_round": 2, "strategy__rest_rounds": 1},
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedtempo.learning.aggregation import average, mix
 from fedtempo.strategies import FedAsync, FedBuff
-from fedtempo.strategies.fedbuff import add_changes
+from fedtempo.strategies.changes import add_changes
 from fedtempo.strategies.planning.staleness import polynomial
 from tests.golden.compare import close
 
