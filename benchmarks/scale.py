@@ -34,6 +34,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     **dict.fromkeys(
         (
             "favas",
+            "ditto",
             "fch",
             "fedavg",
             "feddyn",
@@ -47,6 +48,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
             "oort",
             "quafl",
             "refl",
+            "per-fedavg",
             "scaffold",
             "timelyfl",
         ),

@@ -393,6 +393,14 @@ class Federation(Protocol):
 
 @runtime_checkable
 class Strategy(Protocol):
-    """Decides which clients train when, in which order, and how results are combined."""
+    """Decides which clients train when, in which order, and how results are combined.
+
+    A class whose procedure gives clients models of their own (`ClientVisit.personal`) has `OWN_MODELS = True`.
+    """
 
     async def run(self, fed: Federation) -> None: ...
+
+
+def gives_own_models(strategy: Strategy) -> bool:
+    """Return whether a strategy gives clients models of their own, which runs then evaluate on clients' test sets."""
+    return bool(getattr(strategy, "OWN_MODELS", False))

@@ -7,7 +7,7 @@ and change `visit.state`, and returns the vectors that the client sends besides 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from fedtempo.learning.augmentation import Augmentation
 from fedtempo.learning.examples import Examples
 from fedtempo.learning.gradients import gradients_for
 from fedtempo.learning.kept import Kept
-from fedtempo.learning.local import ChangeLoss, Rows, train
+from fedtempo.learning.local import ChangeLoss, Rows, batches, train
 from fedtempo.learning.losses import make_loss, of_batch
 from fedtempo.learning.measuring import rows_to_evaluate, statistics_of, sums_over
 from fedtempo.learning.state import FlatModel, Vector
@@ -33,10 +33,12 @@ Procedure = Callable[["ClientVisit"], Sequence[Tensor]]
 Upload = Callable[[Vector, Vector | None], Vector | None]
 
 PROCEDURES: dict[str, str] = {
+    "ditto": "fedtempo.learning.ditto:personal_and_global",
     "feddyn": "fedtempo.learning.feddyn:dynamic",
     "fedrep": "fedtempo.learning.fedrep:head_then_body",
     "moon": "fedtempo.learning.moon:contrastive",
     EVALUATE: "fedtempo.learning.procedures:evaluate",
+    "per-fedavg": "fedtempo.learning.per_fedavg:meta_steps",
     "scaffold": "fedtempo.learning.scaffold:from_steps",
     "scaffold-gradient": "fedtempo.learning.scaffold:from_gradient",
 }
@@ -48,8 +50,9 @@ class ClientVisit:
 
     model: the client's model. examples, rows: its examples are these rows. training: how to train. rng: the visit's
     generator. state: the tensors that the client keeps; changes last if the training stays finite. payload: the vectors
-    that the server sent along. numbers: the settings that the strategy gave (`Work.numbers`). statistics: what the
-    server learns besides the vectors; must have a "loss".
+    that the server sent along. numbers: the settings that the strategy gave (`Work.numbers`). personal: the client's
+    own model, as `model.sent`, None if it has none yet; runs evaluate it if the strategy has `OWN_MODELS`. statistics:
+    what the server learns besides the vectors; must have a "loss".
     """
 
     def __init__(
@@ -64,11 +67,12 @@ class ClientVisit:
         payload: Sequence[Tensor],
         augment: Augmentation | None = None,
         numbers: Mapping[str, float] | None = None,
+        personal: Tensor | None = None,
     ) -> None:
         self.model, self.examples, self.rows = model, examples, rows
         self.training, self.rng = training, rng
         self.state, self.payload = state, tuple(payload)
-        self.numbers = dict(numbers or {})
+        self.numbers, self.personal = dict(numbers or {}), personal
         self.statistics: dict[str, float] = {}
         self._received, self._augment = received, augment
 
@@ -133,17 +137,30 @@ class ClientVisit:
 
     def gradient(self) -> Tensor:
         """Return the mean gradient over all examples at the received model, which is loaded for it."""
-        model = self.model
+        self.begin()
+        return self.loss_and_gradient(self.rows)[1]
+
+    def begin(self) -> None:
+        """Load the received model in training mode; `train` does so itself."""
+        self.model.load(self._received)
+        self.model.train()
+
+    def batches(self) -> Iterator[Tensor]:
+        """Yield the rows of each step's batch, in the order and as often as `training` says."""
+        return batches(self.rows, self.training, self.rng)
+
+    def loss_and_gradient(self, rows: Tensor) -> tuple[float, Tensor]:
+        """Return the mean loss over examples and its gradient, at the model's present parameters."""
+        model, gradients = self.model, gradients_for(self.model, self.training)
         loss_of = make_loss(self.training, self.examples.labels[self.rows], model.vector.dtype)
-        model.load(self._received)
-        model.train()
-        total = torch.zeros_like(model.vector)
-        for batch in torch.split(self.rows, self.training.batch_size):
+        total, total_loss = torch.zeros_like(model.vector), 0.0
+        for batch in torch.split(rows, self.training.batch_size):
             x, y = self.examples.gather(batch)
-            _, _, gradients = gradients_for(model, self.training).of(of_batch(loss_of, x), x, y)
-            for piece, gradient in zip(self._views(total), gradients):
-                piece.add_(gradient, alpha=len(batch) / len(self.rows))
-        return total[: model.sections.trainable]
+            loss, _, found = gradients.of(of_batch(loss_of, x), x, y)
+            total_loss += loss.item() * len(batch) / len(rows)
+            for piece, gradient in zip(self._views(total), found):
+                piece.add_(gradient, alpha=len(batch) / len(rows))
+        return total_loss, total[: model.sections.trainable]
 
     def evaluate(self) -> None:
         """Measure the received model on all examples, or on some (`measuring.rows_to_evaluate`)."""
@@ -208,19 +225,29 @@ def make_visit(
             vectors = [torch.from_numpy(np.array(vector[: sections.trainable])) for vector in payload]
             owned = torch.as_tensor(np.asarray(rows), dtype=torch.int64)
             visit = ClientVisit(
-                model, examples, owned, training, rng, received, kept.tensors, vectors, augment, numbers
+                model,
+                examples,
+                owned,
+                training,
+                rng,
+                received,
+                kept.tensors,
+                vectors,
+                augment,
+                numbers,
+                kept.personal,
             )
             sent = _called(procedure, visit)
-            statistics = visit.statistics
+            statistics, kept.personal = visit.statistics, visit.personal
             _check_sent(procedure, sent, statistics, returns, sections.trainable)
     finally:
         model.local = None
-    parts = [model.sent, model.kept, *kept.tensors.values()]
+    parts = [model.sent, model.kept, *kept.tensors.values(), *([] if kept.personal is None else [kept.personal])]
     if upload is not None and procedure != EVALUATE:
         kept.residual = _uploaded(upload, model, received, kept.residual)
         parts += [] if kept.residual is None else [kept.residual]
     if all(torch.isfinite(part).all() for part in parts):
-        state = Kept(model.kept, kept.tensors, kept.residual).encoded()
+        state = Kept(model.kept, kept.tensors, kept.residual, kept.personal).encoded()
     return statistics, [_completed(vector, received, sections.trainable) for vector in sent], state
 
 

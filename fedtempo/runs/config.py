@@ -15,7 +15,7 @@ import tomli_w
 
 from fedtempo.data.settings import DataSettings, located
 from fedtempo.errors import ConfigError, nearest
-from fedtempo.federation import Strategy
+from fedtempo.federation import Strategy, gives_own_models
 from fedtempo.fleet.presets import is_file
 from fedtempo.learning.exchange import Exchange
 from fedtempo.learning.pretrained import InitialWeights, located_initial
@@ -204,7 +204,7 @@ def parse(tables: Mapping[str, Any], label: str | None = None) -> Config:
     _check_ends(run, fleet, server, executor)
     quality, partition_table = _quality_in(partition_table)
     partition = None if partition_table is None else partition_from(partition_table)
-    _check_client_tests(run, data, exchange)
+    _check_client_tests(run, data, exchange, strategy)
     network_name = given["model"].pop("network", "mlp")
     network = network_from(network_name, given["model"])
     for key in ("transform", "augment"):
@@ -282,7 +282,7 @@ def _check_ends(run: RunSettings, fleet: FleetPlan, server: ServerSettings, exec
         raise ConfigError("run.budget.epsilon: privacy is off; set server.privacy, or remove it")
 
 
-def _check_client_tests(run: RunSettings, data: DataSettings, exchange: Exchange) -> None:
+def _check_client_tests(run: RunSettings, data: DataSettings, exchange: Exchange, strategy: Strategy) -> None:
     """Raise ConfigError for settings that need clients' own test sets, or models, if there are none."""
     named = {
         f"run.target = {run.target}": None if run.target is None else next(iter(run.target)),
@@ -292,7 +292,7 @@ def _check_client_tests(run: RunSettings, data: DataSettings, exchange: Exchange
         raise ConfigError(_no_client_tests("run.personalise"))
     if data.client_test_share is None and run.evaluate_clients_every != 1:
         raise ConfigError(_no_client_tests("run.evaluate_clients_every"))
-    kinds = run.kinds_of_models(has_local_parts=exchange.has_local_parts)
+    kinds = run.kinds_of_models(has_local_parts=exchange.has_local_parts, has_own_models=gives_own_models(strategy))
     for where, name in named.items():
         if name is None or name not in run.client_measures:
             continue

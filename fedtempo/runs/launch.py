@@ -17,6 +17,7 @@ import numpy as np
 
 from fedtempo.data.sources import NOTHING
 from fedtempo.errors import ConfigError, FedtempoError
+from fedtempo.federation import gives_own_models
 from fedtempo.fleet.presence import Scheduled
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import numbers_per_example
@@ -194,7 +195,9 @@ def _kinds_of_models(config: Config, world: World, executor: Executor) -> list[K
     """Return which models a run evaluates on clients' own test sets."""
     if world.client_tests is None or not executor.trains:
         return []
-    return config.run.kinds_of_models(has_local_parts=executor.sections.local > 0)
+    return config.run.kinds_of_models(
+        has_local_parts=executor.sections.local > 0, has_own_models=gives_own_models(config.strategy)
+    )
 
 
 def _pace(config: Config, longest_s: float) -> Pace | None:

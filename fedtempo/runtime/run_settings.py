@@ -225,9 +225,9 @@ class RunSettings:
         """Statistics over clients that may be measured, and which values are better."""
         return {each["name"]: each["better"] for kind in MODELS for each in facts_of(kind, CLASSES)}
 
-    def kinds_of_models(self, *, has_local_parts: bool) -> list[Kind]:
+    def kinds_of_models(self, *, has_local_parts: bool, has_own_models: bool) -> list[Kind]:
         """Return which models are evaluated on clients' own test sets, if they have any."""
-        own = self.evaluate_clients > 0 and (has_local_parts or self.personalise is not None)
+        own = self.evaluate_clients > 0 and (has_local_parts or has_own_models or self.personalise is not None)
         return (["own"] if has_local_parts else ["clients", "own"]) if own else ["clients"]
 
     @property

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.ca2fl import CA2FL as CA2FL
     from fedtempo.strategies.centralized import Centralized as Centralized
     from fedtempo.strategies.csgd import CsGd as CsGd
+    from fedtempo.strategies.ditto import Ditto as Ditto
     from fedtempo.strategies.fadas import FADAS as FADAS
     from fedtempo.strategies.favas import FAVAS as FAVAS
     from fedtempo.strategies.fch import FchFl as FchFl
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from fedtempo.strategies.mifa import MIFA as MIFA
     from fedtempo.strategies.moon import Moon as Moon
     from fedtempo.strategies.oort import Oort as Oort
+    from fedtempo.strategies.per_fedavg import PerFedAvg as PerFedAvg
     from fedtempo.strategies.power_of_choice import PowerOfChoice as PowerOfChoice
     from fedtempo.strategies.psfl import Psfl as Psfl
     from fedtempo.strategies.quafl import QuAFL as QuAFL
@@ -56,6 +58,7 @@ STRATEGIES: Registry[type] = Registry(
         "ca2fl": "fedtempo.strategies.ca2fl:CA2FL",
         "centralized": "fedtempo.strategies.centralized:Centralized",
         "csgd": "fedtempo.strategies.csgd:CsGd",
+        "ditto": "fedtempo.strategies.ditto:Ditto",
         "fadas": "fedtempo.strategies.fadas:FADAS",
         "favas": "fedtempo.strategies.favas:FAVAS",
         "fch": "fedtempo.strategies.fch:FchFl",
@@ -80,6 +83,7 @@ STRATEGIES: Registry[type] = Registry(
         "moon": "fedtempo.strategies.moon:Moon",
         "oort": "fedtempo.strategies.oort:Oort",
         "power-of-choice": "fedtempo.strategies.power_of_choice:PowerOfChoice",
+        "per-fedavg": "fedtempo.strategies.per_fedavg:PerFedAvg",
         "psfl": "fedtempo.strategies.psfl:Psfl",
         "quafl": "fedtempo.strategies.quafl:QuAFL",
         "refl": "fedtempo.strategies.refl:REFL",

@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from fedtempo.federation import Client, Federation, Update
-from fedtempo.strategies.planning.arrivals import Arrival, joined, steps_of_new_group
+from fedtempo.strategies.planning.arrivals import Closing, joined, steps_of_new_group
 
 
 @dataclass(eq=False)
 class Group:
     """Clients that are to arrive together.
 
-    expected_s, latest_s: see `planning.arrivals.Arrival`. members: ids of its clients. training: those that have not
-    arrived yet. over: set when the others may go on.
+    expected_s: when they are to arrive. latest_s: when the server stops waiting. members: ids of its clients. training:
+    those that have not arrived yet. over: set when the others may go on.
     """
 
     expected_s: float
@@ -58,15 +58,14 @@ class ArrivalGroups:
     def assign(self, client: Client) -> tuple[Group, int]:
         """Let a client join or found a group; return the group and the client's local steps."""
         now, step_s = self._fed.now, self._step_s[client.id]
-        arrivals = [
-            Arrival(group.expected_s, group.latest_s, min(self._step_s[member] for member in group.members))
-            for group in self._open
-        ]
-        found = joined(arrivals, now, step_s, self._least, self._most)
+        found = joined([group.expected_s for group in self._open], now, step_s, self._least, self._most)
         if found is not None:
             group, steps = self._open[found[0]], found[1]
         else:
-            steps = steps_of_new_group(arrivals, now, step_s, self._least, self._most)
+            closings = [
+                Closing(group.latest_s, min(map(self._step_s.__getitem__, group.members))) for group in self._open
+            ]
+            steps = steps_of_new_group(closings, now, step_s, self._least, self._most)
             group = Group(now + steps * step_s, now + self._latest * steps * step_s)
             self._open.append(group)
             self._tasks.create_task(self._time_out(group))

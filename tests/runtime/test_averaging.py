@@ -22,6 +22,7 @@ needs_accountant = pytest.mark.skipif(importlib.util.find_spec("dp_accounting") 
 
 AVERAGES_CLIENTS = {
     "csgd",
+    "ditto",
     "fch",
     "fedat",
     "fedavg",
@@ -33,6 +34,7 @@ AVERAGES_CLIENTS = {
     "hybrid-fl",
     "moon",
     "oort",
+    "per-fedavg",
     "power-of-choice",
     "safa",
     "tifl",

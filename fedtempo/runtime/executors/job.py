@@ -324,9 +324,13 @@ class Trainer:
     def evaluate_part(self, vector: Vector, start: int, stop: int, state: bytes | None = None, on: On = "test") -> Part:
         """Evaluate one batch, see `fedtempo.learning.evaluation.Part`; for a single client, its whole test set.
 
-        state: of the client whose local values to use. on: see `Evaluator.evaluate`.
+        state: of the client whose local values to use, and on its own test set its own model if it has one. on: see
+        `Evaluator.evaluate`.
         """
-        self.model.local = Kept.decoded(state, self.model.sections.local).local
+        kept = Kept.decoded(state, self.model.sections.local)
+        self.model.local = kept.local
+        if isinstance(on, int) and kept.personal is not None:
+            vector = kept.personal.numpy()
         if isinstance(on, int) and self._job.personalise is not None:
             rng = keyed_generator(self._job.seed, "personalise", self._job.client_of(on))
             train(self.model, self._examples, self._job.personalise, rng, vector, self._job.clients[on], self._augment)

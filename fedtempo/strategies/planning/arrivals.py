@@ -11,27 +11,26 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Arrival(NamedTuple):
-    """A group of clients that are to arrive together.
+class Closing(NamedTuple):
+    """The end of a group of clients that are to arrive together.
 
-    expected_s: when they are to arrive. latest_s: when the server stops waiting. step_s: time per step of its fastest
-    client.
+    latest_s: when the server stops waiting. step_s: time per step of the group's fastest client.
     """
 
-    expected_s: float
     latest_s: float
     step_s: float
 
 
-def joined(groups: Sequence[Arrival], now: float, step_s: float, least: int, most: int) -> tuple[int, int] | None:
+def joined(expected_s: Sequence[float], now: float, step_s: float, least: int, most: int) -> tuple[int, int] | None:
     """Return the position of the group that a client can join with the most steps, and their number; None if none.
 
-    The client, which takes `step_s` per step, must arrive by the group's expected arrival with `least` to `most` steps.
+    expected_s: when each group is to arrive. The client, which takes `step_s` per step, must arrive by then, with
+    `least` to `most` steps.
     """
     possible = [
         (steps, position)
-        for position, group in enumerate(groups)
-        if least <= (steps := steps_within(group.expected_s - now, step_s, most)) <= most
+        for position, expected in enumerate(expected_s)
+        if least <= (steps := steps_within(expected - now, step_s, most)) <= most
     ]
     if not possible:
         return None
@@ -39,7 +38,7 @@ def joined(groups: Sequence[Arrival], now: float, step_s: float, least: int, mos
     return position, steps
 
 
-def steps_of_new_group(groups: Sequence[Arrival], now: float, step_s: float, least: int, most: int) -> int:
+def steps_of_new_group(groups: Sequence[Closing], now: float, step_s: float, least: int, most: int) -> int:
     """Return the steps of a client that joins no group, so that clients of a present one can join its group next.
 
     A group's fastest client, which begins again by `latest_s`, then has time for `most` steps. Of the numbers of steps

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from fedtempo.strategies.planning.arrivals import Arrival, joined, steps_of_new_group, steps_within
+from fedtempo.strategies.planning.arrivals import Closing, joined, steps_of_new_group, steps_within
 
-SOON, LATER = Arrival(10.0, 12.0, 1.0), Arrival(40.0, 48.0, 2.0)
+SOON, LATER = Closing(12.0, 1.0), Closing(48.0, 2.0)
 
 
 def test_a_client_joins_where_it_can_make_the_most_steps() -> None:
     """At 0 s with 3 s per step: 3 steps until 10 s, 13 until 40 s, of 2 to 20."""
-    assert joined([SOON, LATER], 0.0, 3.0, 2, 20) == (1, 13)
-    assert joined([SOON, LATER], 0.0, 3.0, 2, 12) == (0, 3)
-    assert joined([SOON, LATER], 0.0, 3.0, 4, 12) is None
-    assert joined([SOON, SOON], 0.0, 2.5, 1, 5) == (1, 4)
-    assert joined([SOON], 11.0, 1.0, 1, 5) is None
+    assert joined([10.0, 40.0], 0.0, 3.0, 2, 20) == (1, 13)
+    assert joined([10.0, 40.0], 0.0, 3.0, 2, 12) == (0, 3)
+    assert joined([10.0, 40.0], 0.0, 3.0, 4, 12) is None
+    assert joined([10.0, 10.0], 0.0, 2.5, 1, 5) == (1, 4)
+    assert joined([10.0], 11.0, 1.0, 1, 5) is None
     assert joined([], 0.0, 1.0, 1, 5) is None
 
 
