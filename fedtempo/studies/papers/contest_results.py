@@ -137,6 +137,23 @@ class EntrantResult:
         return times_in_words(self.times_s)
 
     @property
+    def wh(self) -> float | None:
+        """Median energy of the clients, watt hours; None if the fleet has no power figures."""
+        values = [run.wh for run in self.runs if run.wh is not None]
+        return statistics.median(values) if values else None
+
+    @property
+    def final_accuracy(self) -> float | None:
+        """Mean accuracy at the horizon; None if no run went there."""
+        return statistics.fmean(final.accuracy for final in self.finals) if self.finals else None
+
+    @property
+    def worst_tenth(self) -> float | None:
+        """Mean accuracy of final models at the tenth of the clients that they serve worst; None if unknown."""
+        values = [final.clients.worst_tenth for final in self.finals if final.clients is not None]
+        return statistics.fmean(values) if values else None
+
+    @property
     def staleness(self) -> float | None:
         """Median over the runs in which a result missed a commit; None if there are none."""
         values = [run.staleness for run in self.runs if run.staleness is not None]
