@@ -44,6 +44,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "fedhusky": {"clusters": "labels"},
     "fedhusky-paper": {"clusters": "labels"},
     "hybrid": {"clusters": "labels"},
+    "power-of-choice": {"candidates": 10, "clients_per_round": 5},
     "psfl": {"width": 4, "length": 3},
 }
 """What some strategies need on these clients; FedAvg draws some of them in each round."""

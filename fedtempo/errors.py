@@ -50,9 +50,13 @@ class WorkerError(RunError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error about an unknown name: the most similar known name, and all known names."""
+    """Return the end of an error about an unknown name: the most similar known name, and all known names.
+
+    A name with the same letters in another order is the most similar.
+    """
     names = sorted(known)
-    similar = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    exchanged = [each for each in names if sorted(each) == sorted(name)]
+    similar = exchanged or difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"; did you mean {similar[0]!r}?" if similar else ""
     return f"{hint} (choose from {', '.join(names)})"
 

@@ -23,7 +23,7 @@ Names = Annotated[tuple[str, ...], Field(strict=False)]
 
 @dataclass(frozen=True, config=STRICT)
 class HierFAVG:
-    """Liu, Zhang, Song and Letaief, Client-Edge-Cloud Hierarchical Federated Learning, ICC 2020, Alg. 1.
+    """Liu, Zhang, Song and Letaief, Client-Edge-Cloud Hierarchical Federated Learning, ICC 2020.
 
     Every client belongs to one edge server; the links of `[fleet]` are those between clients and edges. Each client
     makes kappa_1 local steps, then its edge averages the models of its clients and sends the result back to them. After

@@ -1,4 +1,4 @@
-"""HierFAVG: averages of edges and of the cloud, and their times, worked out by hand from Alg. 1."""
+"""HierFAVG: averages of edges and of the cloud, and their times, worked out by hand."""
 
 from __future__ import annotations
 

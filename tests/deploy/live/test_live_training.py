@@ -43,7 +43,7 @@ def test_clients_change_their_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("changes", [*SETTINGS.values(), TOGETHER], ids=[*SETTINGS, "together"])
-@pytest.mark.parametrize("strategy", ["fedavg", "scaffold", "csgd"])
+@pytest.mark.parametrize("strategy", ["fedavg", "scaffold", "ditto", "csgd"])
 def test_each_setting_gives_the_bits_of_a_simulation_with_dropout(
     strategy: str, changes: dict[str, Any], tmp_path: Path
 ) -> None:
