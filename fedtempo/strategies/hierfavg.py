@@ -74,8 +74,7 @@ class HierFAVG:
         await fed.sleep_until(fed.now + cloud_s)
         for number in range(self.edge_rounds):
             chosen = uniform_sample(clients, self.clients_per_round, fed.rng("sampling", round_number, edge, number))
-            updates = await train_round(fed, chosen, Work(steps=self.local_steps), model=model)
-            if updates:
+            if updates := await train_round(fed, chosen, Work(steps=self.local_steps), model=model):
                 weights = [float(update.num_examples) for update in updates]
                 model = await weighted_mean(fed, [update.model for update in updates], weights)
         await fed.sleep_until(fed.now + cloud_s)
