@@ -45,6 +45,14 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
+    cells: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cell",
+            help="of a contest, such as all/league: run this cell only, and keep what is up to date; may be repeated",
+            show_default=False,
+        ),
+    ] = None,
     check: Annotated[
         bool,
         typer.Option("--check", help="all: rerun a sample of what is stale; equal bits count as up to date"),
@@ -57,13 +65,15 @@ def reproduce(
         console.print(f"{index_results(index)}", style="cyan", soft_wrap=True)
     elif ids or list_only or what is None:
         _list_exhibits(names_only=ids)
+    elif cells and (check or what == "all"):
+        raise ConfigError("--cell: is for one contest, such as all/league; give its name, without --check")
     elif check:
         _check_all(what, scale, data, out, results)
     elif what == "all":
         _reproduce_all(scale, data, out, results)
     else:
         with console.status(f"{what} ({scale or 'small'} scale)"):
-            made = reproduce(what, out, scale=scale or "small", data=data, results=results)  # type: ignore[arg-type]
+            made = reproduce(what, out, scale=scale or "small", data=data, results=results, cells=cells)  # type: ignore[arg-type]
         console.print(_rows_table(made.title, made.rows))
         if made.verdict is not None:
             console.print(f"{made.name}: {made.verdict}", style="bold")

@@ -116,16 +116,30 @@ def groups_alive(records: Records) -> tuple[Floats, Ints]:
 
 
 def time_to_target(
-    times: Sequence[float] | Floats, values: Sequence[float] | Floats, target: float, better: str | None = "higher"
+    times: Sequence[float] | Floats,
+    values: Sequence[float] | Floats,
+    target: float,
+    better: str | None = "higher",
+    *,
+    interpolated: bool = False,
 ) -> float | None:
     """Return the time of the first of three consecutive evaluations whose mean reaches `target`, seconds.
 
     A mean reaches it if it is at least as high, or with better = "lower" at most as high. Curves of asynchronous
-    strategies oscillate, so one lucky evaluation does not count. None without such evaluations.
+    strategies oscillate, so one lucky evaluation does not count. None without such evaluations. interpolated: return
+    when the line between this mean and that of the evaluations one earlier crosses the target.
     """
     numbers = [float(value) for value in values]
-    windows = (numbers[i : i + CONFIRMING_EVALUATIONS] for i in range(len(numbers)))
-    return next((float(time) for time, window in zip(times, windows) if sustained(window, target, better)), None)
+    windows = [numbers[i : i + CONFIRMING_EVALUATIONS] for i in range(len(numbers))]
+    first = next((i for i, window in enumerate(windows) if sustained(window, target, better)), None)
+    if first is None:
+        return None
+    reached = float(times[first])
+    if not interpolated or first == 0 or not all(map(math.isfinite, windows[first - 1])):
+        return reached
+    before, after = (math.fsum(window) / CONFIRMING_EVALUATIONS for window in windows[first - 1 : first + 1])
+    earlier = float(times[first - 1])
+    return earlier + (target - before) / (after - before) * (reached - earlier)
 
 
 def sustained(window: Sequence[float], target: float, better: str | None = "higher") -> bool:

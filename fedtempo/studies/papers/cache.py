@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from fedtempo.data.cache_dir import cache_folder
 from fedtempo.errors import FedtempoError
 from fedtempo.record import Records, time_to_target
 from fedtempo.record.folder import versions
-from fedtempo.record.measures import client_seconds, participation
+from fedtempo.record.measures import client_seconds, energy_wh, participation
 from fedtempo.runs.config import Config
 from fedtempo.runs.identity import code_sha256, settings
 from fedtempo.runs.launch import Watch
@@ -39,7 +39,7 @@ class Outcome:
     run. took_part: share of the clients with a visit. gini: Gini coefficient of visits per client, 0 if all are equal.
     staleness: mean number of commits that a result missed. mb: megabytes down, up and relayed. client_s: seconds of
     client time. cpu_s: processor time of the run. error: why the run was rejected, or empty. bits: as of `bits_of`,
-    or empty.
+    or empty. wh: energy that the clients used, watt hours, None if the fleet has no power figures.
     """
 
     ended: str
@@ -58,6 +58,7 @@ class Outcome:
     cpu_s: float
     error: str = ""
     bits: str = ""
+    wh: float | None = None
 
     @property
     def cut(self) -> bool:
@@ -76,35 +77,52 @@ class Cache:
     path: Path | None
     earlier_s: float = 0.0
     _known: dict[str, Outcome] = field(default_factory=dict)
+    _finals: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.path is not None and self.path.exists():
             for line in self.path.read_text(encoding="utf-8").splitlines():
                 try:
                     entry = json.loads(line)
+                    if "final" in entry:
+                        self._finals[entry["key"]] = dict(entry["final"])
+                        continue
                     self._known[entry["key"]] = Outcome(**{**entry["outcome"], "times_s": _tuple(entry)})
                 except (ValueError, KeyError, TypeError):
                     continue  # a process was killed while it wrote this line
 
-    def outcome(self, config: Config, levels: Sequence[float], seconds: float | None = None) -> Outcome:
+    def outcome(
+        self, config: Config, levels: Sequence[float], seconds: float | None = None, *, interpolated: bool = False
+    ) -> Outcome:
         """Return the outcome of a run, from the cache if it was made before.
 
         levels: accuracies to which times are measured. seconds: simulated time after which the run ends (default: at
-        its horizon).
+        its horizon). interpolated: as of `time_to_target`.
         """
-        key = _key(config, levels, seconds)
+        key = _key(config, levels, seconds, interpolated)
         if (known := self._known.get(key)) is not None:
             self.earlier_s += known.cpu_s
             return known
-        outcome = self._known[key] = measured(config, levels, seconds)
-        if self.path is not None:
-            line = json.dumps({"key": key, "label": config.label, "seed": config.run.seed, "outcome": asdict(outcome)})
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            try:
-                os.write(descriptor, f"{line}\n".encode())
-            finally:
-                os.close(descriptor)
+        outcome = self._known[key] = measured(config, levels, seconds, interpolated=interpolated)
+        self._append({"key": key, "label": config.label, "seed": config.run.seed, "outcome": asdict(outcome)})
         return outcome
+
+    def final(self, config: Config, measure: Callable[[Config], dict[str, Any]]) -> dict[str, Any]:
+        """Return what `measure` says of the end of a run, as JSON values, from the cache if it was made before."""
+        key = key_of([config], final=measure.__name__)
+        if key not in self._finals:
+            self._finals[key] = measure(config)
+            self._append({"key": key, "label": config.label, "seed": config.run.seed, "final": self._finals[key]})
+        return self._finals[key]
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        if self.path is None:
+            return
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(descriptor, f"{json.dumps(entry)}\n".encode())
+        finally:
+            os.close(descriptor)
 
 
 def cache_file(name: str) -> Path | None:
@@ -119,7 +137,9 @@ def cache_file(name: str) -> Path | None:
     return folder / "studies" / f"{name}.jsonl"
 
 
-def measured(config: Config, levels: Sequence[float], seconds: float | None = None) -> Outcome:
+def measured(
+    config: Config, levels: Sequence[float], seconds: float | None = None, *, interpolated: bool = False
+) -> Outcome:
     """Run in this process, on one thread, and return the outcome. Arguments as of `Cache.outcome`."""
     began_s = time.process_time()
     try:
@@ -136,7 +156,10 @@ def measured(config: Config, levels: Sequence[float], seconds: float | None = No
         ended=summary["ended"],
         end_s=round(records.facts["elapsed_s"], 3),
         times_s=tuple(
-            time_to_target(records.evaluations["time"], records.evaluations["accuracy"], level) for level in levels
+            time_to_target(
+                records.evaluations["time"], records.evaluations["accuracy"], level, interpolated=interpolated
+            )
+            for level in levels
         ),
         best_accuracy=round(summary["best_accuracy"] or 0.0, 4),
         late_accuracy=round(late_accuracy(records), 4),
@@ -150,6 +173,7 @@ def measured(config: Config, levels: Sequence[float], seconds: float | None = No
         client_s=round(client_seconds(records), 1),
         cpu_s=round(time.process_time() - began_s, 3),
         bits=bits_of(summary),
+        wh=None if (wh := energy_wh(records)) is None else round(wh, 3),
     )
 
 
@@ -177,13 +201,17 @@ def _ending(seconds: float) -> Watch:
     return watch
 
 
-def _key(config: Config, levels: Sequence[float], seconds: float | None) -> str:
+def _key(config: Config, levels: Sequence[float], seconds: float | None, interpolated: bool) -> str:
+    return key_of([config], levels=list(levels), seconds=seconds, interpolated=interpolated)
+
+
+def key_of(configs: Sequence[Config], **further: Any) -> str:
+    """Return a hash of all that runs of these configurations depend on, of one label, and of further JSON values."""
     depends = {
-        "configuration": settings(config),
-        "levels": list(levels),
-        "seconds": seconds,
+        "configurations": [settings(config) for config in configs],
+        "further": further,
         "versions": {name: versions()[name] for name in _COMPUTING},
-        "code": code_sha256(config),
+        "code": code_sha256(configs[0]),
     }
     return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:32]
 

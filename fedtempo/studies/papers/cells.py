@@ -14,13 +14,17 @@ from fedtempo.errors import ConfigError, nearest
 from fedtempo.parts.construct import construct
 from fedtempo.parts.fields import STRICT
 from fedtempo.runs.config import SECTIONS, Config
-from fedtempo.studies.papers.reproduction import Budget, Request, Scale, flattened
+from fedtempo.studies.papers.contest_results import ContestBudget
+from fedtempo.studies.papers.reproduction import Request, Scale, flattened
 from fedtempo.studies.tuning.trials import Changes
 
 REFERENCE = "fedavg"
 """The entrant from whose final accuracy targets are taken."""
 Names = Annotated[tuple[str, ...], Field(strict=False)]
 Points = list[dict[str, Any]]
+Told = Literal["times", "presence", "losses", "labels", "examples"]
+"""What a server may be told: clients' mean times, when they are present, losses of models at them, numbers of their
+examples by label, raw examples."""
 
 
 @component(frozen=True, config=STRICT)
@@ -28,13 +32,15 @@ class Entrant:
     """A table `[entrants.<label>]`: a strategy that competes, apart from its configuration.
 
     points: settings to tune, besides the learning rate. title: what it is. option: the one that offers it in fedtempo.
-    ranked: False if it only runs beside the others. cells: names of the cells where it competes, None for all.
+    ranked: False if it only runs beside the others. told: what its server is told, besides who answers. cells: names of
+    the cells where it competes, None for all.
     """
 
     points: Points
     title: str = ""
     option: str = ""
     ranked: bool = True
+    told: Annotated[tuple[Told, ...], Field(strict=False)] = ()
     cells: Names | None = None
 
 
@@ -44,15 +50,18 @@ class Cell:
 
     base: the configuration that all entrants share, without a target. points: settings to tune, by entrant.
     target_of: the cell whose target it has; None if entrants run to the horizon and their accuracy there counts.
+    interpolated: whether times to the target lie between evaluations. exact: as of `CellResult`.
     """
 
     name: str
     group: str
     title: str
     base: Config
-    budget: Budget
+    budget: ContestBudget
     points: Mapping[str, Sequence[Changes]]
     target_of: str | None
+    interpolated: bool = False
+    exact: str = ""
 
     @property
     def data(self) -> str:
@@ -76,10 +85,14 @@ class Contest:
 
 @component(frozen=True, config=STRICT)
 class _ScaleTable:
-    """A table `[contest.<scale>]`. without: cells that are left out unless asked for by data. changes: of all cells."""
+    """A table `[contest.<scale>]`. without: cells that are left out unless asked for by data. changes: of all cells.
+
+    interpolated: as of `Cell`.
+    """
 
     without: Names = ()
     changes: dict[str, Any] = field(default_factory=dict)
+    interpolated: bool = False
 
 
 @component(frozen=True, config=STRICT)
@@ -88,7 +101,7 @@ class _CellTable:
 
     changes: of the configuration. at: further changes at a scale. numbers: values for points such as "$few". points:
     those that differ here, by entrant. budget: a table of learning rates and seeds. entrants: who competes (default:
-    as the entrants say). aim: "end" if entrants run to the horizon.
+    as the entrants say). aim: "end" if entrants run to the horizon. exact: as of `Cell`.
     """
 
     title: str = ""
@@ -101,6 +114,7 @@ class _CellTable:
     target_of: str = ""
     entrants: Names | None = None
     aim: Literal["target", "end"] = "target"
+    exact: str = ""
 
     def merged(self, later: _CellTable) -> _CellTable:
         """Return this table with those values of a later one that are given there."""
@@ -118,6 +132,7 @@ class _CellTable:
             target_of=later.target_of or self.target_of,
             entrants=self.entrants if later.entrants is None else later.entrants,
             aim=later.aim,
+            exact=later.exact,
         )
 
 
@@ -171,8 +186,10 @@ def _cell(
         if _competes(name, table, label, entrant)
     }
     target_of = (table.target_of or name) if table.aim == "target" else None
-    budget = request.budget(contest, table.budget or "study")
-    return Cell(name, table.parts[0] if table.parts else name, table.title, base, budget, points, target_of)
+    of = table.budget or "study"
+    budget = construct(ContestBudget, request.table(contest, of)[request.scale], f"{of}.{request.scale}")
+    group = table.parts[0] if table.parts else name
+    return Cell(name, group, table.title, base, budget, points, target_of, scale.interpolated, table.exact)
 
 
 def _competes(name: str, table: _CellTable, label: str, entrant: Entrant) -> bool:

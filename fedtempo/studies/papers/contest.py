@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TypeVar
 
-from fedtempo.errors import ConfigError
+from fedtempo.errors import ConfigError, nearest
 from fedtempo.record import write_json
 from fedtempo.studies.papers.cache import cache_file
-from fedtempo.studies.papers.cells import REFERENCE, Cell, read_contest
-from fedtempo.studies.papers.contest_results import CellResult, ContestResults, EntrantNotes, EntrantResult, Target
+from fedtempo.studies.papers.cells import REFERENCE, Cell, Contest, read_contest
+from fedtempo.studies.papers.contest_results import (
+    CellResult,
+    ContestResults,
+    EntrantNotes,
+    EntrantResult,
+    Target,
+    read_results,
+)
 from fedtempo.studies.papers.race import Race, config_of, find_target, run_race
 from fedtempo.studies.papers.reproduction import Request
 from fedtempo.studies.tuning.trials import in_processes, note
@@ -18,35 +26,110 @@ from fedtempo.studies.tuning.trials import in_processes, note
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class ContestRequest(Request):
+    """What to run of a contest.
+
+    cells: names of those that may run; others keep their earlier results, if these are up to date (default: all may
+    run). earlier: folder of the earlier result; what is up to date there is kept.
+    """
+
+    cells: frozenset[str] | None = None
+    earlier: Path | None = None
+
+
 def run_contest(request: Request, name: str) -> ContestResults:
     """Run the contest of `settings/<name>.toml`; write `<name>.json` and the configuration of each cell.
 
     Targets are set first, from the reference entrant alone (see `race.find_target`). Outcomes of an interrupted earlier
-    attempt are reused.
+    attempt are reused, and with a `ContestRequest` earlier results. Raises ConfigError for a cell that is not in the
+    settings.
     """
-    contest, cache = read_contest(request, name), cache_file(name)
-    references = [Race(cell, REFERENCE, None, cache) for cell in contest.cells if cell.target_of == cell.name]
-    names = [race.cell.name for race in references]
-    targets: dict[str | None, Target] = dict(zip(names, _run(request, find_target, references), strict=True))
-    races = [Race(cell, label, targets.get(cell.target_of), cache) for cell in contest.cells for label in cell.points]
-    entrants = _run(request, run_race, races)
-    for race, entrant in zip(races, entrants, strict=True):
-        first = entrant.runs[0]
-        if not first.error:
-            note(f"{race.cell.name}, {race.label}", config_of(race, entrant.chosen, first.seed), first.bits)
-    results = iter(entrants)
-    cells = [
-        _cell_result(cell, targets.get(cell.target_of), {label: next(results) for label in cell.points})
-        for cell in contest.cells
-    ]
-    notes = {label: EntrantNotes(entrant.title, entrant.ranked) for label, entrant in contest.entrants.items()}
-    whole = ContestResults(request.scale, notes, cells)
-    write_json(request.folder / f"{name}.json", asdict(whole))
-    for cell, result in zip(contest.cells, cells, strict=True):
-        aim = {} if result.target is None else {"run.target_accuracy": result.target.full}
-        chosen = {label: entrant.chosen for label, entrant in result.tried.items()}
+    contest, cache, earlier = read_contest(request, name), cache_file(name), _earlier(request, name)
+    running = _running(request, contest)
+    targets = _targets(request, contest, running, earlier, cache)
+    tried = _tried(request, contest, running, targets, earlier, cache)
+    complete = [cell for cell in contest.cells if all((cell.name, label) in tried for label in cell.points)]
+    results = []
+    for cell in complete:
+        target, of_cell = targets.get(cell.target_of), {label: tried[cell.name, label] for label in cell.points}
+        for label, entrant in of_cell.items():
+            first = entrant.runs[0]
+            if not first.error:
+                race = Race(cell, label, target, cache)
+                note(f"{cell.name}, {label}", config_of(race, entrant.chosen, first.seed), first.bits)
+        results.append(_cell_result(cell, target, of_cell))
+        aim = {} if target is None else {"run.target_accuracy": target.full}
+        chosen = {label: entrant.chosen for label, entrant in of_cell.items()}
         request.save_comparison(cell.name, cell.base.with_changes(aim), chosen)
+    notes = {
+        label: EntrantNotes(entrant.title, entrant.ranked, entrant.told) for label, entrant in contest.entrants.items()
+    }
+    missing = [cell.title for cell in contest.cells if cell not in complete]
+    whole = ContestResults(request.scale, notes, results, missing)
+    write_json(request.folder / f"{name}.json", asdict(whole))
     return whole
+
+
+def _earlier(request: Request, name: str) -> Mapping[str, CellResult]:
+    """Return the cells of the earlier result of a contest by name; empty if there is none."""
+    folder = request.earlier if isinstance(request, ContestRequest) else None
+    if folder is None or not (folder / f"{name}.json").exists():
+        return {}
+    return {cell.name: cell for cell in read_results(folder / f"{name}.json").cells}
+
+
+def _running(request: Request, contest: Contest) -> list[Cell]:
+    """Return the cells that may run. Raises ConfigError for a name that is none."""
+    asked = request.cells if isinstance(request, ContestRequest) else None
+    if asked is None:
+        return list(contest.cells)
+    known = [cell.name for cell in contest.cells]
+    for name in sorted(asked.difference(known)):
+        raise ConfigError(f"cell {name}: there is none of this name at this scale{nearest(name, known)}")
+    return [cell for cell in contest.cells if cell.name in asked]
+
+
+def _targets(
+    request: Request,
+    contest: Contest,
+    running: Sequence[Cell],
+    earlier: Mapping[str, CellResult],
+    cache: Path | None,
+) -> dict[str | None, Target]:
+    """Return the targets by the cell that sets them: of cells that run, and earlier ones that are up to date."""
+    known = {cell.target.key: cell.target for cell in earlier.values() if cell.target is not None and cell.target.key}
+    needed = {cell.target_of for cell in running}
+    references = [Race(cell, REFERENCE, None, cache) for cell in contest.cells if cell.target_of == cell.name]
+    targets: dict[str | None, Target] = {race.cell.name: known[race.key] for race in references if race.key in known}
+    unknown = [race for race in references if race.cell.name in needed - targets.keys()]
+    found = _run(request, find_target, unknown)
+    return targets | {race.cell.name: target for race, target in zip(unknown, found, strict=True)}
+
+
+def _tried(
+    request: Request,
+    contest: Contest,
+    running: Sequence[Cell],
+    targets: Mapping[str | None, Target],
+    earlier: Mapping[str, CellResult],
+    cache: Path | None,
+) -> dict[tuple[str, str], EntrantResult]:
+    """Return results by cell and entrant: earlier ones that are up to date, and of cells that run all others."""
+    kept, races = dict[tuple[str, str], EntrantResult](), []
+    for cell in contest.cells:
+        if cell.target_of is not None and cell.target_of not in targets:
+            continue
+        before = earlier[cell.name].tried if cell.name in earlier else {}
+        for label in cell.points:
+            race = Race(cell, label, targets.get(cell.target_of), cache)
+            if label in before and before[label].key == race.key:
+                kept[cell.name, label] = before[label]
+            elif cell in running:
+                races.append(race)
+    for race, entrant in zip(races, _run(request, run_race, races), strict=True):
+        kept[race.cell.name, race.label] = entrant
+    return kept
 
 
 def _run(request: Request, function: Callable[[Race], tuple[T, float]], races: Sequence[Race]) -> list[T]:
@@ -78,6 +161,7 @@ def _cell_result(cell: Cell, target: Target | None, tried: dict[str, EntrantResu
         clients=cell.base.n_clients,
         horizon_s=cell.base.run.horizon,
         resolution_s=cell.base.run.evaluate_every,
+        exact=cell.exact,
         target=target,
         budget=cell.budget,
         tried=tried,

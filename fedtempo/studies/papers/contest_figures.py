@@ -28,19 +28,41 @@ _COLUMNS = 4
 _RATIOS = [2.0**power for power in range(-4, 11)]
 
 
-def draw_times(standings: Sequence[Standing], path: Path | str) -> None:
-    """Draw one panel per standing and one line per strategy: the median, and lowest to highest over seeds."""
-    most = max(len(standing.places) for standing in standings)
-    figure = new_figure(4.6 * len(standings), 0.19 * most + 1.0)
-    panels = figure.subplots(1, len(standings), squeeze=False)[0]
-    for axes, standing in zip(panels, standings, strict=True):
-        _times_panel(plain_axes(axes), standing)
-        axes.set_xlabel("time to the target (s)", fontsize=8)
+def draw_row(standing: Standing, path: Path | str) -> None:
+    """Draw times to the target, one line per strategy, and bytes against times.
+
+    Lines go from the lowest to the highest over seeds, with a point at the median. Bytes and times are medians; a line
+    joins the strategies that no other beats in both.
+    """
+    figure = new_figure(10.4, 0.19 * len(standing.places) + 1.2)
+    times, costs = figure.subplots(1, 2)
+    _times_panel(plain_axes(times), standing)
+    times.set_xlabel("time to the target (s)", fontsize=8)
     for name, colour in (_COLOURS | {"takes raw examples": _ORANGE}).items():
-        panels[0].plot([], [], "o", color=colour, markersize=5, label=name)
-    panels[0].plot([], [], "o", color=_GREY, markerfacecolor="white", markersize=5, label="not on every seed")
-    figure.legend(loc="outside upper left", ncols=3 if len(standings) == 1 else 6, frameon=False, fontsize=8)
+        times.plot([], [], "o", color=colour, markersize=5, label=name)
+    times.plot([], [], "o", color=_GREY, markerfacecolor="white", markersize=5, label="not on every seed")
+    _costs_panel(plain_axes(costs), standing)
+    figure.legend(loc="outside upper left", ncols=6, frameon=False, fontsize=8)
     write_figure(figure, path)
+
+
+def _costs_panel(axes: Axes, standing: Standing) -> None:
+    """Draw bytes against times of the strategies whose median run reaches the target."""
+    known = [place for place in standing.places if not math.isinf(place.result.median_s)]
+    costs = {place.label: (place.result.median_s, place.result.median("mb")) for place in known}
+    front = sorted(costs[label] for label in standing.front)
+    axes.plot([time for time, _ in front], [mb for _, mb in front], color=_LIGHT_BLUE, linewidth=1.2, zorder=1)
+    for place in known:
+        time, mb = costs[place.label]
+        colour = _BLUE if place.label in standing.front else _GREY if place.ranked else _ORANGE
+        axes.plot(time, mb, "o", color=colour, markersize=4)
+        axes.annotate(place.label, (time, mb), xytext=(3, 3), textcoords="offset points", fontsize=6, color=colour)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.tick_params(labelsize=7)
+    axes.set_xlabel("median time to the target (s)", fontsize=8)
+    axes.set_ylabel("MB until then", fontsize=8)
+    axes.set_title("no other is sooner with fewer bytes: blue", loc="left", fontsize=8.5, fontweight="bold")
 
 
 def _times_panel(axes: Axes, standing: Standing) -> None:

@@ -7,30 +7,46 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as component
 
 from fedtempo.errors import ConfigError
+from fedtempo.parts.fields import STRICT, Count, Doc, Ge
 from fedtempo.studies.papers.cache import Outcome
-from fedtempo.studies.papers.per_client import ClientAccuracies
+from fedtempo.studies.papers.per_client import ClientAccuracies, Final
 from fedtempo.studies.papers.ranking import median, times_in_words
 from fedtempo.studies.papers.reproduction import Budget
 
 
+@component(frozen=True, config=STRICT)
+class ContestBudget(Budget):
+    """A budget that counts visits, too: a table `[study.<scale>]` of a contest's settings."""
+
+    tuning_visits: Annotated[
+        Count | None,
+        Doc("visits of an entrant's tuning runs in a cell after which no further one begins (default: no limit)"),
+    ] = None
+    final_seeds: Annotated[
+        int, Ge(0), Doc("number of the comparison's seeds with which runs also go to the horizon, for final accuracies")
+    ] = 0
+
+
 @dataclass(frozen=True)
 class Target:
-    """Accuracies to reach. reference: the accuracy that they are shares of."""
+    """Accuracies to reach. reference: the accuracy that they are shares of. key: hash of what decides it, if known."""
 
     reference: float
     early: float
     full: float
+    key: str = ""
 
     @classmethod
-    def of(cls, reference: float) -> Target:
+    def of(cls, reference: float, key: str = "") -> Target:
         """Return targets of 80 % and 95 % of the reference, rounded down to whole percentages."""
         early, full = (math.floor(100 * share * reference + 1e-9) / 100 for share in (0.8, 0.95))
-        return cls(reference, early, full)
+        return cls(reference, early, full, key)
 
 
 @dataclass(frozen=True)
@@ -38,12 +54,13 @@ class TrialResult:
     """A setting of an entrant over the tuning seeds.
 
     times_s: seconds to the target, one per seed, None if not reached; empty in a cell without a target. accuracies: the
-    best of each run, or that at its end in a cell without a target.
+    best of each run, or that at its end in a cell without a target. visits: of all these runs.
     """
 
     changes: Mapping[str, Any]
     times_s: Sequence[float | None]
     accuracies: Sequence[float]
+    visits: int = 0
 
     @property
     def order(self) -> tuple[float, float]:
@@ -62,13 +79,21 @@ class SeedRun(Outcome):
 class EntrantResult:
     """An entrant in a cell. chosen: the best setting. trials: best first. runs: one per seed of the comparison.
 
-    clients: accuracies of each run's final model at the clients, in a cell without a target; empty in others.
+    clients: accuracies of each run's final model at the clients, in a cell without a target; empty in others. finals:
+    runs to the horizon, where the budget asks for them. key: hash of what decides all this; empty if it is not known.
     """
 
     chosen: Mapping[str, Any]
     trials: Sequence[TrialResult]
     runs: Sequence[SeedRun]
     clients: Sequence[ClientAccuracies] = ()
+    finals: Sequence[Final] = ()
+    key: str = ""
+
+    @property
+    def tuning_visits(self) -> int:
+        """Visits of all tuning runs."""
+        return sum(trial.visits for trial in self.trials)
 
     @property
     def times_s(self) -> list[float | None]:
@@ -112,6 +137,23 @@ class EntrantResult:
         return times_in_words(self.times_s)
 
     @property
+    def wh(self) -> float | None:
+        """Median energy of the clients, watt hours; None if the fleet has no power figures."""
+        values = [run.wh for run in self.runs if run.wh is not None]
+        return statistics.median(values) if values else None
+
+    @property
+    def final_accuracy(self) -> float | None:
+        """Mean accuracy at the horizon; None if no run went there."""
+        return statistics.fmean(final.accuracy for final in self.finals) if self.finals else None
+
+    @property
+    def worst_tenth(self) -> float | None:
+        """Mean accuracy of final models at the tenth of the clients that they serve worst; None if unknown."""
+        values = [final.clients.worst_tenth for final in self.finals if final.clients is not None]
+        return statistics.fmean(values) if values else None
+
+    @property
     def staleness(self) -> float | None:
         """Median over the runs in which a result missed a commit; None if there are none."""
         values = [run.staleness for run in self.runs if run.staleness is not None]
@@ -134,7 +176,8 @@ class EntrantResult:
 class CellResult:
     """The results in one cell. tried: by entrant, in the order of the settings. target: None if runs go to the horizon.
 
-    data: name of the source. clients: their number. resolution_s: time between evaluations.
+    data: name of the source. clients: their number. resolution_s: time between evaluations. exact: name of the cell
+    that differs from this one in exact estimates; empty if there is none.
     """
 
     name: str
@@ -145,9 +188,10 @@ class CellResult:
     clients: int
     horizon_s: float
     target: Target | None
-    budget: Budget
+    budget: ContestBudget
     tried: Mapping[str, EntrantResult]
     resolution_s: float = 0.0
+    exact: str = ""
 
     @property
     def goal(self) -> float:
@@ -163,19 +207,25 @@ class CellResult:
 
 @dataclass(frozen=True)
 class EntrantNotes:
-    """What a page says of an entrant: its description, and whether it is ranked."""
+    """What a page says of an entrant: its description, whether it is ranked, and what its server is told."""
 
     title: str
     ranked: bool
+    told: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class ContestResults:
-    """The contents of a contest's JSON file."""
+    """The contents of a contest's JSON file. missing: titles of cells that have not run yet."""
 
     scale: str
     entrants: Mapping[str, EntrantNotes]
     cells: Sequence[CellResult]
+    missing: Sequence[str] = ()
+
+    def cell(self, name: str) -> CellResult | None:
+        """Return a cell by its name; None if it has not run."""
+        return next((cell for cell in self.cells if cell.name == name), None)
 
     @property
     def races(self) -> list[CellResult]:

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fedtempo.studies.papers.contest import run_contest
-from fedtempo.studies.papers.contest_figures import draw_times
+from fedtempo.studies.papers.contest_figures import draw_row
 from fedtempo.studies.papers.contest_results import CellResult, ContestResults
 from fedtempo.studies.papers.endings import endings
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.race import KEPT
-from fedtempo.studies.papers.ranking import MARGIN, median_coverage
+from fedtempo.studies.papers.ranking import MARGIN, Ratio, median_coverage, ratio
 from fedtempo.studies.papers.reproduction import Exhibit, Request, save_picture
 from fedtempo.studies.papers.standings import Place, Standing, records, standings_of, statement
 from fedtempo.studies.papers.verdicts import Row, Verdict
 
 
 def league(request: Request) -> list[Row]:
-    """Run the league, and draw one picture per fleet."""
+    """Run the league, and draw one picture per row."""
     results = run_contest(request, "league")
     standings = standings_of(results)
-    for fleet in _fleets(standings):
-        save_picture(draw_times, request.folder, f"league-{fleet.name}", fleet.standings)
+    for standing in standings:
+        save_picture(draw_row, request.folder, f"league-{standing.cell.name}", standing)
     return _rows(standings)
 
 
@@ -81,6 +81,30 @@ class FleetStandings:
 
 
 @dataclass(frozen=True)
+class Robustness:
+    """What wrong estimates cost: times with them over times with exact ones, on the same seeds. title: of the fleet."""
+
+    title: str
+    ratios: Sequence[tuple[str, Place, Ratio]]
+
+
+def _robustness(results: ContestResults, standings: Sequence[Standing]) -> list[Robustness]:
+    """Return what wrong estimates cost each strategy that reaches both targets on some seed."""
+    found = []
+    for standing in standings:
+        exact = results.cell(standing.cell.exact)
+        if exact is None:
+            continue
+        ratios = [
+            (place.label, place, ratio(place.result.times_s, exact.tried[place.label].times_s, exact.horizon_s))
+            for place in standing.places
+            if place.label in exact.tried and place.result.reached and exact.tried[place.label].reached
+        ]
+        found.append(Robustness(exact.title, sorted(ratios, key=lambda each: each[2].mean)))
+    return found
+
+
+@dataclass(frozen=True)
 class GridEnds:
     """Choices at the lowest or highest learning rate of a grid, among those that reach the target.
 
@@ -130,6 +154,8 @@ def league_page(results: ContestResults, command: str) -> str:
         statement=words,
         records=records(standings),
         fleets=_fleets(standings),
+        robustness=_robustness(results, standings),
+        missing=results.missing,
         grid_ends=_grid_ends(standings),
         infinity=math.inf,
     )
@@ -162,8 +188,8 @@ EXHIBITS = (
         "all/league",
         "all systems on the same fleets and data",
         league,
-        (1, 75, 1500),
-        ("digits", "fashion-mnist"),
+        (1, 270, 6000),
+        ("digits", "fashion-mnist", "shakespeare"),
         page=league_page,
     ),
 )

@@ -1,9 +1,10 @@
-"""Accuracy of a run's final model at its clients: that of each class, weighted by the classes that a client holds."""
+"""Accuracy at the end of a run, and of its final model at its clients: that of each class, weighted by those held."""
 
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from fedtempo.runs.config import Config
 from fedtempo.runs.run import run
 from fedtempo.runs.world import World, build_world
+from fedtempo.studies.papers.cache import late_accuracy
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,26 @@ class ClientAccuracies:
     worst: float
 
 
-def client_accuracies(config: Config) -> ClientAccuracies:
-    """Run a configuration with data of classes to its end; return the accuracies of the final model at the clients."""
+@dataclass(frozen=True)
+class Final:
+    """A run to its end. accuracy: mean over its last tenth. clients: of the final model; None without classes."""
+
+    seed: int
+    accuracy: float
+    clients: ClientAccuracies | None
+
+
+def final_of(config: Config) -> dict[str, Any]:
+    """Run a configuration to its end; return a `Final` as JSON values."""
     world = build_world(config)
-    _, _, model = run(config, quiet=True)
+    _, records, model = run(config, quiet=True)
     assert model is not None
+    clients = client_accuracies(config, world, model) if world.dataset.task == "classes" else None
+    return asdict(Final(config.run.seed, round(late_accuracy(records), 4), clients))
+
+
+def client_accuracies(config: Config, world: World, model: npt.NDArray[np.float32]) -> ClientAccuracies:
+    """Return the accuracies of a flat model at the clients, for data of classes."""
     held = np.array(world.histograms, dtype=np.float64)
     at_clients = held / held.sum(axis=1, keepdims=True) @ by_class(config, world, model)
     tenth = max(1, len(at_clients) // 10)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -160,15 +160,17 @@ def reproduce(
     scale: Scale = "small",
     data: str | None = None,
     results: Path | str | None = None,
+    cells: Collection[str] | None = None,
 ) -> Reproduction:
     """Reproduce a paper's figure or table (`fedtempo reproduce`).
 
     folder: a new folder for pictures and numbers (default: under runs/). scale: "small" (about a minute), "medium", or
     "full", the paper's setting. data: a source that replaces the paper's. results: a folder of results, in which this
-    one replaces an earlier one; not with `folder`. Trains in worker processes, so a script must guard its start with
+    one replaces an earlier one; not with `folder`. cells: of a contest, the cells that may run; others keep what is up
+    to date of the earlier result, or are left out. Trains in worker processes, so a script must guard its start with
     `if __name__ == "__main__"`. Raises ConfigError for an unknown name or scale, or a folder that is not empty.
     """
-    return _reproduce(what, folder, scale, data, results=results)
+    return _reproduce(what, folder, scale, data, results=results, cells=cells)
 
 
 def _reproduce(
@@ -179,7 +181,9 @@ def _reproduce(
     *,
     results: Path | str | None,
     finished: dict[str, FinishedRun] | None = None,
+    cells: Collection[str] | None = None,
 ) -> Reproduction:
+    from fedtempo.studies.papers.contest import ContestRequest
     from fedtempo.studies.papers.registry import EXHIBITS
 
     if what not in EXHIBITS:
@@ -189,6 +193,8 @@ def _reproduce(
     if folder is not None and results is not None:
         raise ConfigError("out and results both say where the result goes: give one of them")
     exhibit = EXHIBITS[what]
+    if cells is not None and exhibit.page is None:
+        raise ConfigError(f"reproduce {what}: only contests have cells; remove {', '.join(cells)}")
     with contextlib.ExitStack() as stack:
         if results is not None:
             target = Path(results) / what
@@ -196,5 +202,10 @@ def _reproduce(
         else:
             name = default_name(what.replace("/", "-"), 0).removesuffix("-seed0")
             target = writing_to = new_folder(unused(_RUNS / name) if folder is None else Path(folder))
-        title, rows = run_exhibit(exhibit, Request(scale, writing_to, data), finished)
+        request = Request(scale, writing_to, data)
+        if exhibit.page is not None:
+            earlier = None if results is None else target
+            asked = None if cells is None else frozenset(cells)
+            request = ContestRequest(scale, writing_to, data, cells=asked, earlier=earlier)
+        title, rows = run_exhibit(exhibit, request, finished)
     return Reproduction(what, title, rows, target)

@@ -19,7 +19,8 @@ class Place:
 
     factor: time relative to the first's, None if no ranked entrant reaches the target. bound: whether the factor is a
     lower bound. relation: to the entrant with the lowest median, None if there is none or the entrant is not ranked.
-    best: whether it is shown to be no later than every other ranked entrant (see `ranking.is_no_later`).
+    best: whether it is shown to be no later than every other ranked entrant (see `ranking.is_no_later`). told: what its
+    server is told.
     """
 
     label: str
@@ -29,6 +30,12 @@ class Place:
     relation: Relation | None
     ranked: bool
     best: bool
+    told: Sequence[str] = ()
+
+    @property
+    def told_more(self) -> bool:
+        """Whether its server is told more than the clients' mean times: about their data, models or presence."""
+        return any(what != "times" for what in self.told)
 
     @property
     def leads(self) -> bool:
@@ -70,6 +77,30 @@ class Standing:
     def first(self) -> Place | None:
         """The one with the lowest median; None if no ranked entrant reaches the target."""
         return next((place for place in self.ranked if place.leads), None)
+
+    @property
+    def first_told_least(self) -> Place | None:
+        """The one with the lowest median among those told nothing but times; None if none reaches the target."""
+        label = first({place.label: place.result.times_s for place in self.ranked if not place.told_more})
+        return None if label is None else self.of(label)
+
+    @property
+    def by_told(self) -> list[tuple[str, list[Place]]]:
+        """The places in groups: of strategies told nothing but times, and of those told more."""
+        groups = {"told nothing, or mean times": False, "told more": True}
+        found = {name: [place for place in self.places if place.told_more == more] for name, more in groups.items()}
+        return [(name, places) for name, places in found.items() if places]
+
+    @property
+    def front(self) -> list[str]:
+        """Strategies that no other beats in both time and bytes, by medians of those that reach the target."""
+        known = [place for place in self.ranked if not math.isinf(place.result.median_s)]
+        costs = {place.label: (place.result.median_s, place.result.median("mb")) for place in known}
+        return [
+            label
+            for label, (time, mb) in costs.items()
+            if not any(t <= time and b <= mb and (t, b) != (time, mb) for t, b in costs.values())
+        ]
 
     @property
     def level_with_first(self) -> list[str]:
@@ -125,9 +156,9 @@ def _standing(results: ContestResults, cell: CellResult) -> Standing:
     places = []
     for label, result in cell.tried.items():
         ratio, bound = (None, False) if best is None else factor(result.times_s, ranked[best], cell.horizon_s)
-        places.append(
-            Place(label, result, ratio, bound, related.get(label), label in ranked, _is_best(label, ranked, cell))
-        )
+        best_of_all = _is_best(label, ranked, cell)
+        told = results.entrants[label].told
+        places.append(Place(label, result, ratio, bound, related.get(label), label in ranked, best_of_all, told))
     places.sort(
         key=lambda place: (
             place.result.median_s,

@@ -7,6 +7,7 @@ from typing import Any
 
 from fedtempo.studies.papers.contest_results import (
     CellResult,
+    ContestBudget,
     ContestResults,
     EntrantNotes,
     EntrantResult,
@@ -14,7 +15,6 @@ from fedtempo.studies.papers.contest_results import (
     Target,
 )
 from fedtempo.studies.papers.per_client import ClientAccuracies
-from fedtempo.studies.papers.reproduction import Budget
 
 
 def entrant_result(
@@ -66,7 +66,7 @@ def cell_result(
         clients=5,
         horizon_s=100.0,
         target=Target(0.9, 0.72, 0.85) if races else None,
-        budget=Budget(seeds=tuple(range(1, n_seeds + 1)), tuning_seeds=(101,), lr=lr),
+        budget=ContestBudget(seeds=tuple(range(1, n_seeds + 1)), tuning_seeds=(101,), lr=lr),
         tried=results,
     )
 

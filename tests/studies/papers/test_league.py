@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fedtempo.errors import ConfigError
+from fedtempo.federation import Client
 from fedtempo.runs.config import parse
+from fedtempo.runs.run import run
+from fedtempo.runtime.simulation import Simulation
 from fedtempo.strategies import STRATEGIES
-from fedtempo.studies.papers import cache, ranking
+from fedtempo.studies.papers import cache, per_client, ranking
 from fedtempo.studies.papers.cache import Cache, gini
 from fedtempo.studies.papers.cells import Cell, read_contest
-from fedtempo.studies.papers.contest import run_contest
-from fedtempo.studies.papers.contest_figures import draw_times
-from fedtempo.studies.papers.contest_results import ContestResults, Target
+from fedtempo.studies.papers.contest import ContestRequest, run_contest
+from fedtempo.studies.papers.contest_figures import draw_row
+from fedtempo.studies.papers.contest_results import ContestBudget, ContestResults, Target
 from fedtempo.studies.papers.index import contest_page
 from fedtempo.studies.papers.league import league_page
 from fedtempo.studies.papers.race import Race, run_race
 from fedtempo.studies.papers.registry import EXHIBITS
-from fedtempo.studies.papers.reproduction import SCALES, Budget, Request
+from fedtempo.studies.papers.reproduction import SCALES, Request
 from fedtempo.studies.papers.standings import records, standings_of, statement
 from tests.studies.papers.contests import cell_result, results_of
 from tests.studies.papers.repeated import results_of_two_runs
@@ -131,35 +136,77 @@ def league_cells(scale: Any, data: str | None = None) -> list[Cell]:
     return list(read_contest(Request(scale, Path(), data), "league").cells)
 
 
-def test_every_strategy_competes_but_the_one_without_clients_and_fedhuskys_literal_version() -> None:
+def test_every_strategy_competes_everywhere_but_those_that_make_no_global_model_of_the_clients() -> None:
     cells = league_cells("medium")
-    whole = [cell for cell in cells if len(cell.points) == len(cells[0].points)]
-    assert [cell.name for cell in whole] == [
-        "uav-digits",
-        "discrete-digits",
-        "lte-digits",
-        "zipf-digits",
-        "lte-fashion-mnist",
-    ]
-    for cell in whole:
+    assert len(cells) == 13
+    for cell in cells:
         names = {cell.base.for_comparison(label).strategy_name for label in cell.points}
-        assert names == set(STRATEGIES) - {"centralized", "fedhusky-paper"}
+        assert names == set(STRATEGIES) - {"centralized", "fedhusky-paper", "ditto", "fedrep", "per-fedavg"}
+
+
+def asked_by_strategies(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Return a set that is filled with what strategies ask of the federation and of clients from now on."""
+    asked: set[str] = set()
+
+    def noting(what: str, function: Any) -> Any:
+        def noted(*args: Any, **named: Any) -> Any:
+            caller = sys._getframe(1)
+            # Rounds wait when nobody has reported.
+            in_vain = caller.f_code.co_qualname.startswith(("train_round", "first_reports"))
+            if caller.f_globals["__name__"].startswith("fedtempo.strategies") and not in_vain:
+                asked.add(what)
+            return function(*args, **named)
+
+        return noted
+
+    for name, what in (("estimate", "times"), ("forecast", "presence"), ("upload_examples", "examples")):
+        monkeypatch.setattr(Simulation, name, noting(what, getattr(Simulation, name)))
+    seen = Client.__getattribute__
+
+    def noted(client: Client, name: str) -> Any:
+        if name == "label_histogram" and sys._getframe(1).f_globals["__name__"].startswith("fedtempo.strategies"):
+            asked.add("labels")
+        return seen(client, name)
+
+    monkeypatch.setattr(Client, "__getattribute__", noted)
+    return asked
+
+
+ENTRANTS = read_contest(Request("small", Path()), "league").entrants
+
+
+@pytest.mark.parametrize("label", sorted(ENTRANTS))
+def test_what_a_server_is_told_is_what_its_strategy_asks(label: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = league_cells("small")[0]
+    asked = asked_by_strategies(monkeypatch)
+    learns_first = label in ("fedhusky-models", "psfl")  # clusters from models, or the variance of gradients
+    horizon, executor = (60.0, "inline") if learns_first else (15.0, "none")
+    for point in cell.points[label]:
+        changes = {
+            **point,
+            "run.horizon": horizon,
+            "executor.kind": executor,
+            "run.evaluate_every": 15.0,
+        }
+        run(cell.base.for_comparison(label).with_changes(changes, label=label).alone(), quiet=True)
+    assert asked == set(ENTRANTS[label].told) - {"losses"}
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_everyone_has_as_many_settings_and_each_is_usable(scale: Any) -> None:
-    for cell in league_cells(scale):
+    for number, cell in enumerate(league_cells(scale)):
         assert not set(cell.budget.seeds) & set(cell.budget.tuning_seeds)
         for label, points in cell.points.items():
             assert len(points) == 6
             assert len(cell.settings(label)) == 6 * len(cell.budget.lr)
-            for point in points:
+            tried = [] if scale == "full" else points if number == 0 else points[2:3]  # they differ by numbers alone
+            for point in tried:
                 cell.base.for_comparison(label).with_changes(point, label=label)
 
 
 def test_a_cell_has_its_fleets_clients_and_its_data() -> None:
     cells = {cell.name: cell for cell in league_cells("full")}
-    assert len(cells) == 11
+    assert len(cells) == 13
     lte, zipf = cells["lte-fashion-mnist"], cells["zipf-digits"]
     assert (lte.group, lte.title, lte.target_of) == (
         "lte-1000",
@@ -171,7 +218,7 @@ def test_a_cell_has_its_fleets_clients_and_its_data() -> None:
     for scale in SCALES:
         assert {cell.data for cell in league_cells(scale, "fashion-mnist")} == {"fashion-mnist"}
     assert {cell.data for cell in league_cells("small")} == {"digits"}
-    with pytest.raises(ConfigError, match="league runs on digits, fashion-mnist only"):
+    with pytest.raises(ConfigError, match="league runs on digits, fashion-mnist, shakespeare only"):
         league_cells("small", "emnist")
 
 
@@ -184,10 +231,9 @@ def test_points_take_the_numbers_of_their_cell_and_a_cell_may_have_its_own() -> 
         "strategy.length": 2,
     }
     assert zipf.points["fedbuff"][2] == {"strategy.clients_at_once": 60}
-    assert lte.points["fedbuff"][3] == {"strategy.clients_at_once": 10, "strategy.reach": 0.4}
-    exponential, cnn = cells["exponential-fashion-mnist"], {cell.name: cell for cell in league_cells("full")}["cnn"]
-    assert exponential.points["ace"][2] == {"strategy.clients_at_once": 40}
-    assert cnn.points["fedbuff"][2] == {"strategy.clients_at_once": 40}
+    assert lte.points["fedbuff"][3] == {"strategy.clients_at_once": 10, "strategy.server_lr": 0.3}
+    assert cells["exponential-fashion-mnist"].points["ace"][2] == {"strategy.clients_at_once": 40}
+    assert cells["cnn-500"].points["fedbuff"][2] == {"strategy.clients_at_once": 500}
 
 
 SETTINGS = """
@@ -255,35 +301,23 @@ clients = 5
         run_contest(Request("small", tmp_path), "contest")
 
 
-ASYNCHRONOUS = (
-    "async-memory",
-    "async-uncorrected",
-    "ca2fl",
-    "fadas",
-    "ace",
-    "rescaled-asgd",
-    "ringleader",
-    "fedasync",
-    "fedbuff",
-)
-
-
 @pytest.mark.parametrize("scale", SCALES)
 def test_all_asynchronous_strategies_have_the_same_options_for_who_is_at_work(scale: Any) -> None:
     for cell in league_cells(scale):
-        competing = [label for label in ASYNCHRONOUS if label in cell.points]
-        assert len({json.dumps(cell.points[label][:4]) for label in competing}) == 1
+        competing = [points for points in cell.points.values() if "strategy.clients_at_once" in points[0]]
+        assert len(competing) == 10
+        assert len({json.dumps([point["strategy.clients_at_once"] for point in points]) for points in competing}) == 1
         assert not any("strategy.correction" in point for points in cell.points.values() for point in points)
 
 
-@pytest.mark.parametrize("contest", ["league", "beyond"])
-def test_seeds_are_fresh_and_at_least_three_tune(contest: str) -> None:
+@pytest.mark.parametrize(("contest", "since"), [("league", 3000), ("beyond", 1000)])
+def test_seeds_are_fresh_and_at_least_three_tune(contest: str, since: int) -> None:
     for scale in ("medium", "full"):
         for cell in read_contest(Request(scale, Path()), contest).cells:  # type: ignore[arg-type]
-            assert min(cell.budget.seeds) > 1000
-            assert min(cell.budget.tuning_seeds) > 2000
+            assert min(cell.budget.seeds) > since
+            assert min(cell.budget.tuning_seeds) > since + 1000
             assert len(cell.budget.tuning_seeds) >= 3
-            assert len(cell.budget.seeds) >= (20 if cell.data == "digits" else 5)
+            assert len(cell.budget.seeds) >= (10 if contest == "league" else 20 if cell.data == "digits" else 5)
 
 
 # Runs that are kept
@@ -331,7 +365,7 @@ def test_a_strategy_that_cannot_run_is_an_outcome_with_its_reason() -> None:
 def test_a_race_finds_the_setting_that_full_runs_would(tmp_path: Path) -> None:
     base = parse({**TINY, "strategy": {"name": "fedavg"}})
     points = [{"strategy.clients_per_round": count} for count in (2, 6)]
-    cost = Budget(seeds=(1, 2), tuning_seeds=(101, 102), lr=(0.01, 0.3))
+    cost = ContestBudget(seeds=(1, 2), tuning_seeds=(101, 102), lr=(0.01, 0.3))
     cell = Cell("tiny", "tiny", "tiny, digits", base, cost, {"fedavg": points}, "tiny")
     result, _ = run_race(Race(cell, "fedavg", Target(0.6, 0.3, 0.5), tmp_path / "runs.jsonl"))
     slow = cache.measured
@@ -345,6 +379,100 @@ def test_a_race_finds_the_setting_that_full_runs_would(tmp_path: Path) -> None:
     assert result.lr == 0.3
     assert [run.seed for run in result.runs] == [1, 2]
     assert None not in result.times_s
+
+
+def tiny_race(folder: Path, points: list[dict[str, Any]], **budget: Any) -> Race:
+    base = parse({**TINY, "strategy": {"name": "fedavg"}})
+    cost = ContestBudget(seeds=(1, 2), tuning_seeds=(101, 102), lr=(0.3,), **budget)
+    cell = Cell("tiny", "tiny", "tiny, digits", base, cost, {"fedavg": points}, "tiny", interpolated=True)
+    return Race(cell, "fedavg", Target(0.6, 0.3, 0.5), folder / "runs.jsonl")
+
+
+POINTS = [{"strategy.clients_per_round": count} for count in (2, 6, 3, 4)]
+
+
+def test_tuning_ends_when_its_visits_are_used_up(tmp_path: Path) -> None:
+    free, _ = run_race(tiny_race(tmp_path, POINTS))
+    assert [len(trial.times_s) for trial in free.trials] == [2, 2, 2, 1]
+    first = tiny_race(tmp_path, POINTS[:1])
+    (only,) = run_race(first)[0].trials
+    few, _ = run_race(tiny_race(tmp_path, POINTS, tuning_visits=2))
+    assert [trial.changes for trial in few.trials] == [only.changes]  # one setting, on one seed: its visits are enough
+    assert len(few.trials[0].times_s) == 1
+    some, _ = run_race(tiny_race(tmp_path, POINTS, tuning_visits=free.tuning_visits))
+    assert 1 < len(some.trials) <= 4
+    assert some.tuning_visits < 2 * free.tuning_visits
+    assert sum(trial.visits for trial in some.trials) == some.tuning_visits
+
+
+def test_runs_to_the_horizon_give_final_accuracies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    race = tiny_race(tmp_path, POINTS[:1], final_seeds=1)
+    result, _ = run_race(race)
+    (final,) = result.finals
+    whole_base = race.cell.base.with_changes({"run.stop_at_target": False})
+    whole, _ = run_race(replace(race, target=None, cell=replace(race.cell, base=whole_base)))
+    assert final.seed == 1
+    assert final.clients == whole.clients[0]
+    assert final.accuracy == result.final_accuracy > 0.5
+    assert final.clients is not None
+    assert result.worst_tenth == final.clients.worst_tenth
+    monkeypatch.setattr(per_client, "run", None)  # nothing runs any more
+    assert run_race(race)[0] == result
+
+
+def test_times_lie_between_evaluations(tmp_path: Path) -> None:
+    race = tiny_race(tmp_path, POINTS[:1])
+    between, _ = run_race(race)
+    at, _ = run_race(replace(race, cell=replace(race.cell, interpolated=False)))
+    for exact, evaluated in zip(between.times_s, at.times_s, strict=True):
+        assert exact is not None
+        assert evaluated is not None
+        assert evaluated - 1.0 < exact <= evaluated
+
+
+def test_results_that_are_up_to_date_are_kept_and_other_cells_may_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedtempo.studies.papers.reproduction.SETTINGS", tmp_path)
+    monkeypatch.setattr("fedtempo.studies.papers.contest.cache_file", lambda name: None)
+    tables = """
+evaluate_every = 1.0
+[model]
+network = "logistic"
+[training]
+lr = 0.1
+batch_size = 5
+[data]
+clients = 5
+examples_per_client = 10
+"""
+    settings = SETTINGS.replace("horizon = 10.0", "horizon = 30.0" + tables).replace("[data]\nsource", "source")
+    settings += "[cells.two]\nnumbers = { few = 2 }\nchanges = { run.horizon = 20.0 }\ntitle = 'the second'\n"
+    (tmp_path / "contest.toml").write_text(settings)
+
+    def contest(folder: str, cells: set[str] | None, earlier: str | None) -> ContestResults:
+        (tmp_path / folder).mkdir()
+        asked = None if cells is None else frozenset(cells)
+        before = None if earlier is None else tmp_path / earlier
+        return run_contest(ContestRequest("small", tmp_path / folder, cells=asked, earlier=before), "contest")
+
+    one = contest("one", {"one"}, None)
+    assert ([cell.name for cell in one.cells], one.missing) == (["one"], ["the second"])
+    both = contest("both", {"two"}, "one")
+    assert ([cell.name for cell in both.cells], list(both.missing)) == (["one", "two"], [])
+    assert json.dumps(asdict(both.cells[0])) == json.dumps(asdict(one.cells[0]))
+    ran: list[str] = []
+    monkeypatch.setattr("fedtempo.studies.papers.contest.run_race", lambda race: ran.append(race.label))
+    monkeypatch.setattr("fedtempo.studies.papers.contest.in_processes", lambda function, races: [*map(function, races)])
+    assert json.dumps(asdict(contest("again", None, "both"))) == json.dumps(asdict(both))
+    assert ran == []
+    (tmp_path / "contest.toml").write_text(settings.replace("points = [{}]", "points = [{ strategy.buffer = 3 }]"))
+    (tmp_path / "changed").mkdir()
+    with pytest.raises(TypeError):  # the made-up race returns nothing
+        run_contest(ContestRequest("small", tmp_path / "changed", earlier=tmp_path / "both"), "contest")
+    assert ran == ["fedbuff", "fedbuff"]
+    with pytest.raises(ConfigError, match=r"cell tow: there is none of this name at this scale; did you mean 'two'\?"):
+        contest("unknown", {"tow"}, None)
 
 
 # Standings and the page
@@ -417,7 +545,7 @@ def test_the_page_tells_winner_reason_and_price(tmp_path: Path) -> None:
     assert "slow: 5 MB, 2×" in page
     assert "Target never reached: never." in page
     for name in ("one.svg", "two.svg", "one.png"):
-        draw_times(standings_of(results), tmp_path / name)
+        draw_row(standings_of(results)[0], tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
@@ -435,4 +563,4 @@ def test_the_league_runs_at_small_scale_and_goes_on_where_it_stopped(
     assert one["rows"] == two["rows"]
     assert len(one["rows"]) == sum(len(cell.points) for cell in league_cells("small")) + 1
     drawn = {path.name for path in (tmp_path / "one").glob("league-*")}
-    assert drawn == {f"league-{fleet}.{suffix}" for fleet in ("uav", "lte") for suffix in ("png", "svg")}
+    assert drawn == {f"league-{cell}-digits.{suffix}" for cell in ("uav", "lte") for suffix in ("png", "svg")}

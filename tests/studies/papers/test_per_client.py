@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from fedtempo.runs.config import Config, parse
 from fedtempo.runs.run import run
 from fedtempo.runs.world import build_world
-from fedtempo.studies.papers.per_client import by_class, client_accuracies
+from fedtempo.studies.papers.cache import late_accuracy
+from fedtempo.studies.papers.per_client import Final, by_class, client_accuracies, final_of
 
 
 def config(**partition: object) -> Config:
@@ -35,7 +37,9 @@ def test_classes_weighted_by_their_numbers_give_the_accuracy_of_the_run() -> Non
     assert accuracies @ counts / counts.sum() == pytest.approx(summary["final_accuracy"], abs=1e-12)
     assert 0 < summary["final_accuracy"] < 1
 
-    at_clients = client_accuracies(setting)  # each client holds one class, so it has the accuracy of that class
+    at_clients = client_accuracies(
+        setting, world, model
+    )  # each client holds one class, so it has the accuracy of that class
     held = accuracies[np.array(world.histograms).argmax(axis=1)]
     assert at_clients.worst == held.min()
     assert at_clients.worst_tenth == pytest.approx(np.sort(held)[:2].mean())
@@ -43,5 +47,11 @@ def test_classes_weighted_by_their_numbers_give_the_accuracy_of_the_run() -> Non
 
 
 def test_clients_with_like_data_have_like_accuracies() -> None:
-    alike = client_accuracies(config(kind="dirichlet", alpha=1e6, by="client"))
+    setting = config(kind="dirichlet", alpha=1e6, by="client")
+    summary, records, _ = run(setting, quiet=True)
+    final = TypeAdapter(Final).validate_python(final_of(setting))
+    assert (final.seed, final.accuracy) == (setting.run.seed, pytest.approx(late_accuracy(records), abs=1e-4))
+    assert summary["final_accuracy"] == pytest.approx(final.accuracy, abs=0.2)
+    alike = final.clients
+    assert alike is not None
     assert 0.3 < alike.worst <= alike.worst_tenth <= alike.mean < alike.worst + 0.15
