@@ -24,10 +24,10 @@ def league(request: Request) -> list[Row]:
     standings = standings_of(results)
     for standing in standings:
         save_picture(draw_row, request.folder, f"league-{standing.cell.name}", standing)
-    return _rows(standings)
+    return _rows(standings, len(results.missing))
 
 
-def _rows(standings: Sequence[Standing]) -> list[Row]:
+def _rows(standings: Sequence[Standing], missing: int) -> list[Row]:
     """Return the result of every strategy in every cell, and whether one strategy suits all cells."""
     rows = []
     for standing in standings:
@@ -35,7 +35,7 @@ def _rows(standings: Sequence[Standing]) -> list[Row]:
             ratio = "" if place.factor is None else f"{'> ' if place.bound else ''}{place.factor:.2f}"
             what = f"{standing.cell.title}: time to {standing.cell.goal:.0%}, {place.label}"
             rows.append(Row(what, "-", place.words, f"lr {place.result.lr:g}", ratio))
-    verdict, words = statement(standings)
+    verdict, words = statement(standings, missing)
     question = Row(f"one strategy is no later than every other (margin {MARGIN:g}) in every row", "-", words)
     return [*rows, replace(question, verdict=verdict).as_headline()]
 
@@ -135,7 +135,7 @@ def league_page(results: ContestResults, command: str) -> str:
     standings = standings_of(results)
     budgets = {_work(cell): cell.budget for cell in results.races}
     n_seeds = min(len(set(budget.seeds)) for budget in budgets.values())
-    verdict, words = statement(standings)
+    verdict, words = statement(standings, len(results.missing))
     return render(
         "league",
         command=command,

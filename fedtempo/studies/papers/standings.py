@@ -234,11 +234,12 @@ def records(standings: Sequence[Standing]) -> list[Record]:
     return sorted(result, key=lambda record: (-record.firsts / record.cells, record.mean_rank))
 
 
-def statement(standings: Sequence[Standing]) -> tuple[Verdict | None, str]:
+def statement(standings: Sequence[Standing], missing: int = 0) -> tuple[Verdict | None, str]:
     """Judge whether one strategy is shown to be no later than every other in every cell; add who comes closest.
 
-    Reached if one is. Not reached if every strategy that ran in all cells is shown to be later than the first in some
-    cell. Otherwise not shown; None if no strategy reaches a target.
+    missing: the number of cells that have not run; while there are any, nothing is judged. Reached if one is. Not reached
+    if every strategy that ran in all cells is shown to be later than the first in some cell. Otherwise not shown; None if
+    no strategy reaches a target.
     """
     decided = sum(standing.first is not None for standing in standings)
     everywhere = [record for record in records(standings) if record.cells == decided]
@@ -249,6 +250,8 @@ def statement(standings: Sequence[Standing]) -> tuple[Verdict | None, str]:
         f"{best.label} is shown to be no later than every other in {best.best} of {best.cells} rows, and has the "
         f"lowest median in {best.firsts}; it is shown to be later than another in {best.later}"
     )
+    if missing:
+        return None, f"{words}; {missing} rows have not run yet"
     if best.best == best.cells:
         return Verdict.REACHED, words
     return (Verdict.NOT_REACHED if all(record.later for record in everywhere) else Verdict.NOT_SHOWN), words

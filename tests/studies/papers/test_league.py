@@ -527,6 +527,18 @@ def test_if_every_strategy_is_later_somewhere_none_suits_all() -> None:
     assert statement(standings_of(results_of(cells)))[0] == "not reached"
 
 
+def test_nothing_is_judged_while_rows_are_missing() -> None:
+    results = made_up([6.0, 12.0, 18.0, 24.0, 30.0])
+    standings = standings_of(results)
+    assert statement(standings)[0] == "reached"
+    verdict, words = statement(standings, 2)
+    assert verdict is None
+    assert words.endswith("it is shown to be later than another in 0; 2 rows have not run yet")
+    page = league_page(replace(results, missing=["LTE", "Zipf"]), "fedtempo reproduce all/league")
+    assert "**Not run yet:** LTE; Zipf." in page
+    assert "in every row? **Open**:" in page
+
+
 def test_nobody_is_first_where_nobody_gets_there() -> None:
     tried = {"fast": {"times": [None] * 5}}
     results = results_of([cell_result(tried, lr=(0.1, 0.3, 1.0))])
