@@ -237,9 +237,9 @@ def records(standings: Sequence[Standing]) -> list[Record]:
 def statement(standings: Sequence[Standing], missing: int = 0) -> tuple[Verdict | None, str]:
     """Judge whether one strategy is shown to be no later than every other in every cell; add who comes closest.
 
-    missing: the number of cells that have not run; while there are any, nothing is judged. Reached if one is. Not reached
-    if every strategy that ran in all cells is shown to be later than the first in some cell. Otherwise not shown; None if
-    no strategy reaches a target.
+    missing: the number of cells that have not run; while there are any, nothing is judged. Reached if one is. Not
+    reached if every strategy that ran in all cells is shown to be later than the first in some cell. Otherwise not
+    shown; None if no strategy reaches a target.
     """
     decided = sum(standing.first is not None for standing in standings)
     everywhere = [record for record in records(standings) if record.cells == decided]
