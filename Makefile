@@ -84,7 +84,7 @@ package: $(READY)
 	$(BIN)/python -m tools.package dist $(PIP_FLAGS)
 
 # Everything that a release must pass.
-ci: test docs package
+ci: test test-strategies docs package
 	$(BIN)/python -m pytest -m slow tests/docs
 
 lint:
