@@ -17,6 +17,7 @@ SELECTED = frozenset(
         "async-memory",  # memory of each client, updates at arrival
         "centralized",  # training at the server
         "csgd",  # models handed over between phases of a visit
+        "ditto",  # models of the clients' own, numbers for a procedure
         "fadas",  # models of its own at the server
         "fch",  # losses of the clients, comparisons of models
         "fedavg",  # rounds
@@ -24,7 +25,9 @@ SELECTED = frozenset(
         "fedcs",  # deadlines
         "fedhusky",  # groups
         "hybrid-fl",  # uploads of examples
+        "power-of-choice",  # visits that measure only
         "psfl",  # chains of clients
+        "refl",  # forecasts of presence, visits that outlast a round
         "scaffold",  # own procedure, vectors beside the model
     }
 )
