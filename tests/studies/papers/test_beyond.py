@@ -15,10 +15,10 @@ from fedtempo.studies.papers.beyond_parts import AdaptiveAsyncMemory, PsflHops, 
 from fedtempo.studies.papers.cell_ratios import CellRatios
 from fedtempo.studies.papers.cells import Cell, read_contest
 from fedtempo.studies.papers.contest_figures import draw_ratios
-from fedtempo.studies.papers.contest_results import read_results
+from fedtempo.studies.papers.contest_results import ContestBudget, read_results
 from fedtempo.studies.papers.race import Race, run_race
 from fedtempo.studies.papers.ranking import ratio, times_in_words
-from fedtempo.studies.papers.reproduction import SCALES, Budget, Request
+from fedtempo.studies.papers.reproduction import SCALES, Request
 from tests.runtime.world import play
 from tests.studies.papers.contests import cell_result, results_of
 from tests.studies.papers.repeated import results_of_two_runs
@@ -146,7 +146,7 @@ def test_the_page_says_what_is_sooner_and_what_ends_higher(tmp_path: Path) -> No
 def test_a_run_to_the_end_takes_the_setting_that_ends_highest(tmp_path: Path) -> None:
     base = beyond_cells("small")["two-end"].base.with_changes({"run.horizon": 40.0})
     points = {"fedavg": [{"strategy.clients_per_round": 2, "training.lr": lr} for lr in (0.001, 0.3)]}
-    cost = Budget(seeds=(1, 2), tuning_seeds=(101, 102), lr=(9.0,))
+    cost = ContestBudget(seeds=(1, 2), tuning_seeds=(101, 102), lr=(9.0,))
     result, _ = run_race(Race(Cell("tiny", "tiny", "tiny", base, cost, points, None), "fedavg", None, None))
     best, other = result.trials
     assert best.accuracies[0] > other.accuracies[0]

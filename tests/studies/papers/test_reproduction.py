@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from fedtempo.errors import ConfigError
+from fedtempo.parts.construct import construct
 from fedtempo.record.folder import environment
 from fedtempo.runs.config import load
 from fedtempo.studies.papers import verdicts
+from fedtempo.studies.papers.contest_results import ContestBudget
 from fedtempo.studies.papers.freshness import is_stale
 from fedtempo.studies.papers.index import index_page, write_index
 from fedtempo.studies.papers.output import command, in_place_of, run_exhibit
@@ -50,7 +52,7 @@ def test_settings_can_be_left_as_a_configuration_that_runs_by_itself(paper: str,
     assert config.run.horizon == 5
     for label in config.variants:
         assert config.for_comparison(label).label == label
-    budget = request.budget(paper)
+    budget = construct(ContestBudget, request.table(paper, "study")[scale], "study")
     assert not set(budget.seeds) & set(budget.tuning_seeds)
 
 
