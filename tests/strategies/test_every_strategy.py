@@ -68,7 +68,7 @@ def test_it_runs_until_the_horizon_and_not_beyond(name: str) -> None:
     assert records.visits["finished"].max() <= 120.0
 
 
-@who_trains_clients
+@with_every_strategy(without={"centralized"})
 @pytest.mark.parametrize(
     "availability",
     [

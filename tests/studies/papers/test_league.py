@@ -175,6 +175,7 @@ def asked_by_strategies(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 ENTRANTS = read_contest(Request("small", Path()), "league").entrants
 
 
+@pytest.mark.strategies
 @pytest.mark.parametrize("label", sorted(ENTRANTS))
 def test_what_a_server_is_told_is_what_its_strategy_asks(label: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = league_cells("small")[0]
