@@ -94,7 +94,7 @@ def table(
     if test is not None:
         must_not_be_asked(test_share, "remove test")
     if tokenizer is None and length != _LENGTH:
-        raise ConfigError(f"length = {length!r}: needs tokenizer, which turns text into tokens; ")
+        raise ConfigError(f"length = {length!r}: needs tokenizer, for the number of tokens; set it, or remove length")
     if tokenizer is not None and standardize:
         raise ConfigError("standardize = true: tokens are not scaled; remove it, or tokenizer")
     _check_task(task)

@@ -50,9 +50,6 @@ class FedCompass:
         total = sum(client.num_examples for client in fed.clients)
         turn = asyncio.Lock()
 
-        def share(client: Client) -> float:
-            return client.num_examples / total if self.weights == "examples" else 1 / len(fed.clients)
-
         async def commit(updates: Sequence[Update]) -> None:
             async with turn:  # the global model must not change between reading and committing it
                 missed = [fed.model.version - update.base_version for update in updates]

@@ -66,7 +66,7 @@ def test_the_default_and_no_share_ask_for_nothing() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"length": 64}, r"length = 64: needs tokenizer"),
+        ({"length": 64}, r"length = 64: needs tokenizer, for the number of tokens; set it, or remove length$"),
         ({"tokenizer": "t", "standardize": True}, r"standardize = true: tokens are not scaled"),
     ],
 )
