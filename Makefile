@@ -17,7 +17,7 @@ NUMERIC := tests/api tests/deploy/client tests/docs tests/studies tests/fleet te
 INSTALL := "installing what is missing" "$(MAKE) --silent $(READY)"
 LINT := "ruff check" "$(BIN)/ruff check ." "ruff format" "$(BIN)/ruff format --check ." mypy "$(BIN)/mypy" "import contracts" "$(BIN)/lint-imports"
 
-.PHONY: demo test test-strategies test-numeric test-fashion-mnist test-deploy test-deploy-slow test-docker test-ray test-data test-transformers test-tune lint audit bench bench-peers docs docs-serve package ci clean
+.PHONY: demo test test-long test-numeric test-fashion-mnist test-deploy test-deploy-slow test-docker test-ray test-data test-transformers test-tune lint audit bench bench-peers docs docs-serve package ci clean
 
 demo:
 	@sh tools/steps.sh "make demo" $(INSTALL) "comparing four strategies, about a minute" \
@@ -26,9 +26,9 @@ demo:
 test:
 	@sh tools/steps.sh "make test" $(INSTALL) $(LINT) "tests, 5 to 10 minutes" "$(BIN)/python -m pytest -n 2"
 
-# Tests of the engine with the strategies that `make test` leaves out (tests/strategies/everyone.py).
-test-strategies: $(READY)
-	$(BIN)/python -m pytest -n 2 -m strategies tests
+# What `make test` leaves out to take less than ten minutes: tests of many seconds, and the engine with more strategies.
+test-long: $(READY)
+	$(BIN)/python -m pytest -n 2 -m long tests
 
 # Tests that train, or whose results could depend on rounding, with other CPU instructions.
 test-numeric:
@@ -60,7 +60,7 @@ test-ray: .venv-ray/.ready
 
 # Tests of data sets that need the libraries datasets or h5py, and that `make test` skips without them.
 test-data: .venv-data/.ready
-	.venv-data/bin/python -m pytest -rs tests/data/test_hub_library.py tests/data/test_sources.py tests/data/formats "tests/docs/test_blocks.py::test_blocks_run[docs/own-data.md]"
+	.venv-data/bin/python -m pytest -rs -m 'not slow' tests/data/test_hub_library.py tests/data/test_sources.py tests/data/formats "tests/docs/test_blocks.py::test_blocks_run[docs/own-data.md]"
 
 test-transformers: .venv-transformers/.ready
 	.venv-transformers/bin/python -m pytest -rs -m transformers tests
@@ -84,7 +84,7 @@ package: $(READY)
 	$(BIN)/python -m tools.package dist $(PIP_FLAGS)
 
 # Everything that a release must pass.
-ci: test test-strategies docs package
+ci: test test-long docs package
 	$(BIN)/python -m pytest -m slow tests/docs
 
 lint:

@@ -205,6 +205,7 @@ def test_the_planner_finds_the_optimum_of_highs_on_the_same_instance():
     assert "the optimum is 7" in wrong.missing
 
 
+@pytest.mark.long
 def test_memory_is_measured():
     ballast = np.ones(2**27)  # 1 GiB: the memory of this process must not count for the child process
     growth, schedule = [*memory.growth_figures(200, 1), *memory.clock_figures(2000)]
@@ -270,6 +271,7 @@ def test_every_part_measures_with_small_counts():
     assert all(figure.value and math.isfinite(figure.value) for figure in figures)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", ["fedasync", "sequential"])
 def test_a_longer_schedule_takes_no_more_memory(strategy, monkeypatch):
     """Visits without and with a group; little is held for a while."""

@@ -99,6 +99,7 @@ def test_the_strategy_prefers_clients_of_high_value() -> None:
     assert all(len(set(with_others.choose(values, rng))) == 2 for _ in range(20))
 
 
+@pytest.mark.long
 def test_the_strategy_is_compared_with_all_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 import tomli_w
 
 from fedtempo.record import load_run
@@ -25,6 +26,7 @@ def compared(folder: Path) -> dict[str, Any]:
     return dict(without_wall_time(result))
 
 
+@pytest.mark.long
 def test_a_killed_comparison_resumes_with_the_run_in_progress(tmp_path: Path) -> None:
     config, output = tmp_path / "compare.toml", tmp_path / "output"
     tables = {**lives.config("fedavg").tables, "compare": {"slow": {"strategy.name": "fedavg", "training.epochs": 20}}}

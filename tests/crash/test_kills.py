@@ -56,7 +56,9 @@ def test_a_run_interrupted_twice_ends_with_the_same_bits(name: str, tmp_path: Pa
     assert load_run(tmp_path / "run").facts["resumed"] == 2
 
 
-@pytest.mark.parametrize("name", ["csgd", "hybrid-fl", "psfl"])
+@pytest.mark.parametrize(
+    "name", ["hybrid-fl", *(pytest.param(name, marks=pytest.mark.long) for name in ("csgd", "psfl"))]
+)
 def test_a_run_killed_twice_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
     kill_and_compare(lives.config(name), tmp_path, kills=2, seed=some_seed())
 
@@ -93,6 +95,7 @@ def test_a_run_whose_data_change_is_resumed_in_every_phase(name: str, tmp_path: 
     assert not np.array_equal(*accuracies)
 
 
+@pytest.mark.long
 def test_a_run_whose_data_change_is_killed_twice_and_ends_with_the_same_bits(tmp_path: Path) -> None:
     kill_and_compare(lives.config("fedasync", CHANGING), tmp_path, kills=2, seed=some_seed())
 
@@ -141,10 +144,12 @@ def die_and_compare(tmp_path: Path, deaths: list[str], *, power: bool = True) ->
     return resumed
 
 
+@pytest.mark.long
 def test_a_run_killed_during_a_checkpoint_ends_with_the_same_bits(tmp_path: Path) -> None:
     die_and_compare(tmp_path, ["fsync:40", "replace:31", "unlink:20"])
 
 
+@pytest.mark.long
 def test_after_a_power_failure_a_run_falls_back_on_synced_files(tmp_path: Path) -> None:
     assert die_and_compare(tmp_path, ["fsync:12", "fsync:40", "unlink:20"], power=False) == [1, 1, 1]
 
@@ -193,6 +198,7 @@ def with_workers(long: Path, folder: Path, output: Path) -> tuple[lives.BaseProc
     return life, numbers
 
 
+@pytest.mark.long
 def test_a_killed_worker_is_replaced_without_loss(long: Path, tmp_path: Path) -> None:
     """Kill a worker, as the kernel does if memory runs out."""
     folder, output = tmp_path / "run", tmp_path / "output"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 import tomli_w
 
 from tests.crash import lives
 from tests.crash.test_comparison import compared
 
 
+@pytest.mark.long
 def test_a_killed_sweep_goes_on_with_the_same_command(tmp_path: Path) -> None:
     config = tmp_path / "sweep.toml"
     config.write_text(tomli_w.dumps(lives.config("fedavg", {"training.epochs": 20}).tables))

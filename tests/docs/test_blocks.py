@@ -31,6 +31,8 @@ WHOLE: dict[str, Any] = {
 """What a part of a configuration is laid over."""
 
 WITH_BLOCKS = [page for page in PAGES if blocks_of(page)]
+LONG = {"docs/own-data.md", "docs/own-strategy.md", "docs/paper.md", "docs/python.md"}
+"""Pages whose blocks take many seconds."""
 _INLINE = re.compile(r"(?<!`)`(fedtempo [^`]+)`(?!`)")
 
 
@@ -52,7 +54,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
-@pytest.mark.parametrize("page", WITH_BLOCKS, ids=_name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.long] if _name(page) in LONG else []) for page in WITH_BLOCKS],
+    ids=_name,
+)
 def test_blocks_run(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _try_page(page, folder, capsys, slow=False)
 

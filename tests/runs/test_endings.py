@@ -75,6 +75,7 @@ def test_an_interrupted_run_ends_at_the_same_commit(changes: dict[str, Any], tmp
     lives.assert_the_same(tmp_path / "run", whole(short, tmp_path / "whole"))
 
 
+@pytest.mark.long
 def test_more_patience_gives_the_longer_run(tmp_path: Path) -> None:
     short = config({**PATIENCE, **STATE})
     Run(short, page=False).begin(tmp_path / "run")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import fedtempo
 from fedtempo.federation import Federation
 from fedtempo.runs.config import parse
@@ -44,6 +46,7 @@ print(*(module.__file__ for name, module in sys.modules.items() if name.startswi
 """
 
 
+@pytest.mark.long
 def test_every_module_that_affects_results_is_hashed() -> None:
     root = Path(fedtempo.__file__).parent
     for strategy, executor in (("fedhusky", "inline"), ("psfl", "processes")):

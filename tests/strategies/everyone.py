@@ -1,4 +1,4 @@
-"""Tests of the engine with every strategy: `make test` runs them with some, `make test-strategies` with the others.
+"""Tests of the engine with every strategy: `make test` runs them with some, `make test-long` with the others.
 
 What every strategy must do itself is in `test_every_strategy.py`, and `make test` checks it for all.
 """
@@ -37,7 +37,7 @@ SELECTED = frozenset(
 def cases(names: Iterable[str] = STRATEGIES) -> list[Any]:
     """Return parameters of a test, of which `make test` runs those in `SELECTED`, and those that are no strategy."""
     later = STRATEGIES.keys() - SELECTED
-    return [pytest.param(name, marks=pytest.mark.strategies) if name in later else name for name in sorted(names)]
+    return [pytest.param(name, marks=pytest.mark.long) if name in later else name for name in sorted(names)]
 
 
 def with_every_strategy(without: Collection[str] = ()) -> pytest.MarkDecorator:

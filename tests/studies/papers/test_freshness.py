@@ -113,6 +113,7 @@ def test_the_data_of_older_results_are_in_their_command() -> None:
     assert data_of({"data": "mnist", "command": ""}) == "mnist"
 
 
+@pytest.mark.long
 def test_a_result_counts_as_up_to_date_again_once_a_sample_of_its_runs_has_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

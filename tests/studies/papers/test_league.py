@@ -175,7 +175,7 @@ def asked_by_strategies(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 ENTRANTS = read_contest(Request("small", Path()), "league").entrants
 
 
-@pytest.mark.strategies
+@pytest.mark.long
 @pytest.mark.parametrize("label", sorted(ENTRANTS))
 def test_what_a_server_is_told_is_what_its_strategy_asks(label: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = league_cells("small")[0]
@@ -363,6 +363,7 @@ def test_a_strategy_that_cannot_run_is_an_outcome_with_its_reason() -> None:
     assert outcome.times_s == (None,)
 
 
+@pytest.mark.long
 def test_a_race_finds_the_setting_that_full_runs_would(tmp_path: Path) -> None:
     base = parse({**TINY, "strategy": {"name": "fedavg"}})
     points = [{"strategy.clients_per_round": count} for count in (2, 6)]
@@ -392,6 +393,7 @@ def tiny_race(folder: Path, points: list[dict[str, Any]], **budget: Any) -> Race
 POINTS = [{"strategy.clients_per_round": count} for count in (2, 6, 3, 4)]
 
 
+@pytest.mark.long
 def test_tuning_ends_when_its_visits_are_used_up(tmp_path: Path) -> None:
     free, _ = run_race(tiny_race(tmp_path, POINTS))
     assert [len(trial.times_s) for trial in free.trials] == [2, 2, 2, 1]
@@ -406,6 +408,7 @@ def test_tuning_ends_when_its_visits_are_used_up(tmp_path: Path) -> None:
     assert sum(trial.visits for trial in some.trials) == some.tuning_visits
 
 
+@pytest.mark.long
 def test_runs_to_the_horizon_give_final_accuracies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     race = tiny_race(tmp_path, POINTS[:1], final_seeds=1)
     result, _ = run_race(race)
@@ -431,6 +434,7 @@ def test_times_lie_between_evaluations(tmp_path: Path) -> None:
         assert evaluated - 1.0 < exact <= evaluated
 
 
+@pytest.mark.long
 def test_results_that_are_up_to_date_are_kept_and_other_cells_may_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
