@@ -114,7 +114,7 @@ def check_identity(config: Config, folder: RunFolder, *, force: bool = False) ->
     """Raise ConfigError if `resume_deployment` would, before a grid is joined."""
     if folder.journal.exists():
         began_with = {name: value for name, value in read_identity(folder.journal).items() if name != "clients"}
-        must_agree(folder.path, began_with, identity(config, load_data(config).sha256), force)
+        must_agree(folder.path, began_with, identity(config, load_data(config).sha256, deployed=True), force)
 
 
 def remembered(path: Path) -> dict[str, Any] | None:
@@ -187,7 +187,9 @@ def _deploy(
                     "run": uuid.uuid4().hex,
                     "met": [[client.node, asdict(client.description)] for client in joined],
                 }
-                journal = Journal.create(folder.journal, {**identity(config, dataset.sha256), "clients": clients})
+                journal = Journal.create(
+                    folder.journal, {**identity(config, dataset.sha256, deployed=True), "clients": clients}
+                )
         else:
             joined = [
                 JoinedClient(node, Description.restored(description))

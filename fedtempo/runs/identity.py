@@ -35,6 +35,9 @@ FREE = {
 _WITHOUT_INFLUENCE = ("api", "cli", "report", "studies")
 """Rooms that no result depends on."""
 
+_DEPLOYED = "deploy"
+"""The room that only results of real clients depend on."""
+
 _STRATEGIES = "fedtempo.strategies"
 _FOLLOWED = (_STRATEGIES, "fedtempo.studies")
 
@@ -42,14 +45,14 @@ _COMPUTING = ("python", "fedtempo", "torch", "numpy", "scipy", "scikit-learn")
 """Packages whose versions results depend on."""
 
 
-def identity(config: Config, data_sha256: str) -> dict[str, Any]:
-    """Return everything that a run's result depends on, as JSON values."""
+def identity(config: Config, data_sha256: str, *, deployed: bool = False) -> dict[str, Any]:
+    """Return everything that a run's result depends on, as JSON values. deployed: whether real clients train."""
     installed = versions()
     return {
         "label": config.label,
         "configuration": settings(config),
         "data": {"sha256": data_sha256},
-        "versions": {**{name: installed[name] for name in _COMPUTING}, "code": code_sha256(config)},
+        "versions": {**{name: installed[name] for name in _COMPUTING}, "code": code_sha256(config, deployed=deployed)},
     }
 
 
@@ -69,11 +72,14 @@ def settings(config: Config) -> dict[str, Any]:
     return dict(plain(tables))
 
 
-def code_sha256(config: Config) -> str:
-    """Return the hash of the code that decides a run's bits: fedtempo's, and the modules that a configuration names."""
+def code_sha256(config: Config, *, deployed: bool = False) -> str:
+    """Return the hash of the code that decides a run's bits: fedtempo's, and the modules that a configuration names.
+
+    deployed: whether real clients train.
+    """
     modules = {text.partition(":")[0] for text in _texts(config.tables) if ":" in text}
     named = [getattr(sys.modules.get(module), "__file__", None) for module in sorted(modules)]
-    own = own_code_sha256(strategy_modules([config]))
+    own = own_code_sha256(strategy_modules([config]), deployed=deployed)
     return _sha256([Path(file) for file in named if file is not None], own)
 
 
@@ -83,13 +89,15 @@ def strategy_modules(configs: Iterable[Config]) -> tuple[str, ...] | None:
     return tuple(sorted(modules)) if all(module.startswith(_FOLLOWED) for module in modules) else None
 
 
-def deciding_files(strategies: Iterable[str] | None = None) -> list[Path]:
+def deciding_files(strategies: Iterable[str] | None = None, *, deployed: bool = False) -> list[Path]:
     """Return fedtempo's source files that determine a run's bits: all except those that only display or compare.
 
     strategies: modules that import all strategies of the runs; other strategies are left out (default: none is).
+    deployed: whether real clients train.
     """
     root = Path(__file__).parents[1]
-    files = [path for path in sorted(root.rglob("*.py")) if path.relative_to(root).parts[0] not in _WITHOUT_INFLUENCE]
+    without = _WITHOUT_INFLUENCE if deployed else (*_WITHOUT_INFLUENCE, _DEPLOYED)
+    files = [path for path in sorted(root.rglob("*.py")) if path.relative_to(root).parts[0] not in without]
     if strategies is None:
         return files
     needed = imported_files(strategies, _FOLLOWED)
@@ -97,9 +105,9 @@ def deciding_files(strategies: Iterable[str] | None = None) -> list[Path]:
 
 
 @lru_cache(maxsize=64)
-def own_code_sha256(strategies: tuple[str, ...] | None = None) -> str:
+def own_code_sha256(strategies: tuple[str, ...] | None = None, *, deployed: bool = False) -> str:
     """Return the hash of fedtempo's `deciding_files`."""
-    return _sha256(deciding_files(strategies))
+    return _sha256(deciding_files(strategies, deployed=deployed))
 
 
 def _sha256(files: Iterable[Path], before: str = "") -> str:

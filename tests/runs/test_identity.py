@@ -13,7 +13,7 @@ import pytest
 import fedtempo
 from fedtempo.federation import Federation
 from fedtempo.runs.config import parse
-from fedtempo.runs.identity import code_sha256, deciding_files, strategy_modules
+from fedtempo.runs.identity import code_sha256, deciding_files, identity, strategy_modules
 
 TABLES: dict[str, Any] = {
     "run": {"horizon": 5.0},
@@ -60,9 +60,19 @@ def test_every_module_that_affects_results_is_hashed() -> None:
 
 
 def test_modules_that_only_display_or_compare_do_not_prevent_resuming() -> None:
+    assert not rooms() & {"api", "cli", "report", "studies"}
+
+
+def test_the_code_of_deployments_decides_deployments_only() -> None:
+    assert rooms(deployed=True) - rooms() == {"deploy"}
+    config = parse(TABLES)
+    simulated, deployed = (identity(config, "data", deployed=each)["versions"]["code"] for each in (False, True))
+    assert simulated != deployed
+
+
+def rooms(*, deployed: bool = False) -> set[str]:
     root = Path(fedtempo.__file__).parent
-    rooms = {path.relative_to(root).parts[0] for path in deciding_files()}
-    assert not rooms & {"api", "cli", "report", "studies"}
+    return {path.relative_to(root).parts[0] for path in deciding_files(deployed=deployed)}
 
 
 def test_other_strategies_do_not_decide_a_run_and_all_may_decide_one_of_a_users_own_strategy() -> None:

@@ -109,7 +109,7 @@ class Cache:
 
     def final(self, config: Config, measure: Callable[[Config], dict[str, Any]]) -> dict[str, Any]:
         """Return what `measure` says of the end of a run, as JSON values, from the cache if it was made before."""
-        key = key_of([config], final=measure.__name__)
+        key = key_of([config], code=code_sha256(config), final=measure.__name__)
         if key not in self._finals:
             self._finals[key] = measure(config)
             self._append({"key": key, "label": config.label, "seed": config.run.seed, "final": self._finals[key]})
@@ -202,16 +202,16 @@ def _ending(seconds: float) -> Watch:
 
 
 def _key(config: Config, levels: Sequence[float], seconds: float | None, interpolated: bool) -> str:
-    return key_of([config], levels=list(levels), seconds=seconds, interpolated=interpolated)
+    code = code_sha256(config)
+    return key_of([config], code=code, levels=list(levels), seconds=seconds, interpolated=interpolated)
 
 
 def key_of(configs: Sequence[Config], **further: Any) -> str:
-    """Return a hash of all that runs of these configurations depend on, of one label, and of further JSON values."""
+    """Return a hash of what runs of these configurations depend on besides code, and of further JSON values."""
     depends = {
         "configurations": [settings(config) for config in configs],
         "further": further,
         "versions": {name: versions()[name] for name in _COMPUTING},
-        "code": code_sha256(configs[0]),
     }
     return hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()[:32]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +21,7 @@ from fedtempo.studies.papers.contest_results import (
 )
 from fedtempo.studies.papers.race import Race, config_of, find_target, run_race
 from fedtempo.studies.papers.reproduction import Request
-from fedtempo.studies.tuning.trials import in_processes, note
+from fedtempo.studies.tuning.trials import FinishedRun, attempt_all, bits_of, in_processes, note
 
 T = TypeVar("T")
 
@@ -116,20 +116,40 @@ def _tried(
     cache: Path | None,
 ) -> dict[tuple[str, str], EntrantResult]:
     """Return results by cell and entrant: earlier ones that are up to date, and of cells that run all others."""
-    kept, races = dict[tuple[str, str], EntrantResult](), []
+    found, old, races = dict[tuple[str, str], EntrantResult](), list[tuple[Race, EntrantResult]](), []
     for cell in contest.cells:
         if cell.target_of is not None and cell.target_of not in targets:
             continue
         before = earlier[cell.name].tried if cell.name in earlier else {}
         for label in cell.points:
             race = Race(cell, label, targets.get(cell.target_of), cache)
-            if label in before and before[label].key == race.key:
-                kept[cell.name, label] = before[label]
+            if label in before and before[label].key == race.key and before[label].code == race.code:
+                found[cell.name, label] = before[label]
             elif cell in running:
                 races.append(race)
+            elif label in before and before[label].key == race.key:
+                old.append((race, before[label]))
+    _must_have_the_same_bits(old)
+    found |= {(race.cell.name, race.label): replace(entrant, code=race.code) for race, entrant in old}
+    request.earlier_s.extend(entrant.cpu_s for entrant in found.values())
     for race, entrant in zip(races, _run(request, run_race, races), strict=True):
-        kept[race.cell.name, race.label] = entrant
-    return kept
+        found[race.cell.name, race.label] = entrant
+    return found
+
+
+def _must_have_the_same_bits(old: Sequence[tuple[Race, EntrantResult]]) -> None:
+    """Run each entrant's first seed again. Raises ConfigError if any has other bits than with the code of then."""
+    configs = [config_of(race, entrant.chosen, entrant.runs[0].seed) for race, entrant in old]
+    changed: dict[str, list[str]] = {}
+    for (race, entrant), run in zip(old, attempt_all(configs), strict=True):
+        if (bits_of(run.summary) if isinstance(run, FinishedRun) else "") != entrant.runs[0].bits:
+            changed.setdefault(race.cell.name, []).append(race.label)
+    if changed:
+        cells = "; ".join(f"{cell} ({', '.join(labels)})" for cell, labels in changed.items())
+        raise ConfigError(
+            f"cells made with earlier code whose runs have other bits now: {cells}. Bits differ between kinds of "
+            "processors too: check on the kind that made them, or give these cells to run them again"
+        )
 
 
 def _run(request: Request, function: Callable[[Race], tuple[T, float]], races: Sequence[Race]) -> list[T]:

@@ -80,7 +80,8 @@ class EntrantResult:
     """An entrant in a cell. chosen: the best setting. trials: best first. runs: one per seed of the comparison.
 
     clients: accuracies of each run's final model at the clients, in a cell without a target; empty in others. finals:
-    runs to the horizon, where the budget asks for them. key: hash of what decides all this; empty if it is not known.
+    runs to the horizon, where the budget asks for them. key: hash of what decides all this besides code, and code: hash
+    of the code; empty if they are not known. cpu_s: processor time of all runs to a target.
     """
 
     chosen: Mapping[str, Any]
@@ -89,6 +90,8 @@ class EntrantResult:
     clients: Sequence[ClientAccuracies] = ()
     finals: Sequence[Final] = ()
     key: str = ""
+    code: str = ""
+    cpu_s: float = 0.0
 
     @property
     def tuning_visits(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from fedtempo.runs.config import Config
+from fedtempo.runs.identity import code_sha256
 from fedtempo.studies.papers.cache import Cache, Outcome, key_of
 from fedtempo.studies.papers.cells import Cell
 from fedtempo.studies.papers.contest_results import EntrantResult, SeedRun, Target, TrialResult
@@ -37,11 +39,16 @@ class Race:
 
     @property
     def key(self) -> str:
-        """A hash of all that decides the result: configurations, code, versions, target and budget."""
+        """A hash of what decides the result besides code: configurations, versions, target and budget."""
         configs = [config_of(self, changes, 0) for changes in self.cell.settings(self.label)]
         aim = None if self.target is None else (self.target.early, self.target.full)
         budget = asdict(self.cell.budget)
         return key_of(configs, target=aim, budget=budget, kept=KEPT, interpolated=self.cell.interpolated)
+
+    @property
+    def code(self) -> str:
+        """A hash of the code that decides its runs."""
+        return code_sha256(config_of(self, self.cell.settings(self.label)[0], 0))
 
 
 def find_target(race: Race) -> tuple[Target, float]:
@@ -57,6 +64,7 @@ def find_target(race: Race) -> tuple[Target, float]:
 
 def run_race(race: Race) -> tuple[EntrantResult, float]:
     """Return the results of an entrant in a cell, and the CPU seconds that cached runs had taken."""
+    began_s = time.process_time()
     cache, seeds = Cache(race.cache), race.cell.budget.seeds
     trials = _tuned(race, cache)
     chosen = trials[0].changes
@@ -65,7 +73,9 @@ def run_race(race: Race) -> tuple[EntrantResult, float]:
     ends = [] if race.target else [_final(race, cache, chosen, seed).clients for seed in able]
     to_horizon = {**chosen, "run.stop_at_target": False}
     finals = [_final(race, cache, to_horizon, seed) for seed in able[: race.cell.budget.final_seeds]]
-    return EntrantResult(chosen, trials, runs, list(filter(None, ends)), finals, race.key), cache.earlier_s
+    cpu_s = round(time.process_time() - began_s + cache.earlier_s, 1)
+    result = EntrantResult(chosen, trials, runs, list(filter(None, ends)), finals, race.key, race.code, cpu_s)
+    return result, cache.earlier_s
 
 
 def _tuned(race: Race, cache: Cache) -> list[TrialResult]:

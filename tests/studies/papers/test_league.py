@@ -463,6 +463,8 @@ examples_per_client = 10
 
     one = contest("one", {"one"}, None)
     assert ([cell.name for cell in one.cells], one.missing) == (["one"], ["the second"])
+    (cell,) = one.cells
+    assert all(entrant.key and entrant.code and entrant.cpu_s > 0 for entrant in cell.tried.values())
     both = contest("both", {"two"}, "one")
     assert ([cell.name for cell in both.cells], list(both.missing)) == (["one", "two"], [])
     assert json.dumps(asdict(both.cells[0])) == json.dumps(asdict(one.cells[0]))
@@ -470,6 +472,12 @@ examples_per_client = 10
     monkeypatch.setattr("fedtempo.studies.papers.contest.run_race", lambda race: ran.append(race.label))
     monkeypatch.setattr("fedtempo.studies.papers.contest.in_processes", lambda function, races: [*map(function, races)])
     assert json.dumps(asdict(contest("again", None, "both"))) == json.dumps(asdict(both))
+    results, text = tmp_path / "again" / "contest.json", json.dumps(asdict(both))
+    results.write_text(text.replace(cell.tried["fedbuff"].code, "made with earlier code"))
+    assert json.dumps(asdict(contest("checked", set(), "again"))) == text
+    results.write_text(results.read_text().replace(cell.tried["fedbuff"].runs[0].bits, "other bits"))
+    with pytest.raises(ConfigError, match=r"whose runs have other bits now: one \(fedbuff\)\. Bits differ"):
+        contest("other", set(), "again")
     assert ran == []
     (tmp_path / "contest.toml").write_text(settings.replace("points = [{}]", "points = [{ strategy.buffer = 3 }]"))
     (tmp_path / "changed").mkdir()
