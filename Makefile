@@ -56,7 +56,7 @@ test-docker: $(READY)
 	BUILD_FLAGS="$(BUILD_FLAGS)" $(BIN)/python -m pytest -m docker tests/deploy/test_containers.py
 
 test-ray: .venv-ray/.ready
-	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py tests/parts/test_own_parts_in_workers.py tests/studies/test_sweep_on_ray.py
+	.venv-ray/bin/python -m pytest -m ray tests/runtime/test_executors_ray.py tests/parts/test_own_parts_in_workers.py tests/runtime/test_numbers.py tests/studies/test_sweep_on_ray.py tests/studies/papers/test_contest_on_ray.py
 
 # Tests of data sets that need the libraries datasets or h5py, and that `make test` skips without them.
 test-data: .venv-data/.ready

@@ -53,6 +53,14 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="number of parallel runs, each in a process of its own")] = 2,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            help="address of a Ray cluster that runs instead, such as auto; local: a new one on this machine",
+            show_default=False,
+        ),
+    ] = None,
     check: Annotated[
         bool,
         typer.Option("--check", help="all: rerun a sample of what is stale; equal bits count as up to date"),
@@ -60,6 +68,7 @@ def reproduce(
 ) -> None:
     """Reproduce a paper's figure, with its numbers beside ours."""
     from fedtempo.studies.papers.reproduce import index_results, reproduce
+    from fedtempo.studies.tuning.trials import shared_workers
 
     if index is not None:
         console.print(f"{index_results(index)}", style="cyan", soft_wrap=True)
@@ -68,12 +77,23 @@ def reproduce(
     elif cells and (check or what == "all"):
         raise ConfigError("--cell: is for one contest, such as all/league; give its name, without --check")
     elif check:
-        _check_all(what, scale, data, out, results)
+        with shared_workers(workers, ray):
+            _check_all(what, scale, data, out, results)
     elif what == "all":
-        _reproduce_all(scale, data, out, results)
+        with shared_workers(workers, ray):
+            _reproduce_all(scale, data, out, results)
     else:
         with console.status(f"{what} ({scale or 'small'} scale)"):
-            made = reproduce(what, out, scale=scale or "small", data=data, results=results, cells=cells)  # type: ignore[arg-type]
+            made = reproduce(
+                what,
+                out,
+                scale=scale or "small",  # type: ignore[arg-type]
+                data=data,
+                results=results,
+                cells=cells,
+                workers=workers,
+                ray=ray,
+            )
         console.print(_rows_table(made.title, made.rows))
         if made.verdict is not None:
             console.print(f"{made.name}: {made.verdict}", style="bold")

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import ConfigError, RunError
-from fedtempo.parts.plugins import add_folder, search_path
+from fedtempo.parts.plugins import search_path
 from fedtempo.record.folder import claim
 from fedtempo.runtime.executors.ray_actor import computing_versions
 from fedtempo.runtime.executors.ray_session import Session
 from fedtempo.studies.compare import PLAN, PlannedRun
 from fedtempo.studies.spreading import BY_CLUSTER, Outcome, complete_alone
+from fedtempo.studies.tuning.ray_pool import prepare_node
 
 
 def on_ray(folder: Path, runs: Sequence[PlannedRun], force: bool, jobs: int) -> Iterator[tuple[PlannedRun, Outcome]]:
@@ -70,13 +71,10 @@ def _complete_on_node(
 
     plan: content of the sweep's plan, by which its folder is recognised. versions: those that results depend on.
     """
-    theirs = computing_versions()
-    if theirs != versions:
-        different = ", ".join(f"{name} {theirs.get(name)}" for name in versions if theirs.get(name) != versions[name])
-        return RunError(f"a node of the cluster has {different}: results would depend on the node"), None
-    for path in map(Path, modules):
-        if path.is_dir():
-            add_folder(path)
+    try:
+        prepare_node(versions, modules)
+    except RunError as error:
+        return error, None
     try:
         shared = (Path(folder) / PLAN).read_text(encoding="utf-8") == plan
     except OSError:

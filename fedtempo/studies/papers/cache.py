@@ -118,6 +118,7 @@ class Cache:
     def _append(self, entry: dict[str, Any]) -> None:
         if self.path is None:
             return
+        self.path.parent.mkdir(parents=True, exist_ok=True)  # it may be another machine that runs this
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             os.write(descriptor, f"{json.dumps(entry)}\n".encode())

@@ -161,16 +161,23 @@ def reproduce(
     data: str | None = None,
     results: Path | str | None = None,
     cells: Collection[str] | None = None,
+    workers: int = 2,
+    ray: str | None = None,
 ) -> Reproduction:
     """Reproduce a paper's figure or table (`fedtempo reproduce`).
 
     folder: a new folder for pictures and numbers (default: under runs/). scale: "small" (about a minute), "medium", or
     "full", the paper's setting. data: a source that replaces the paper's. results: a folder of results, in which this
     one replaces an earlier one; not with `folder`. cells: of a contest, the cells that may run; others keep what is up
-    to date of the earlier result, or are left out. Trains in worker processes, so a script must guard its start with
-    `if __name__ == "__main__"`. Raises ConfigError for an unknown name or scale, or a folder that is not empty.
+    to date of the earlier result, or are left out. workers: number of worker processes, which run in parallel; a script
+    must guard its start with `if __name__ == "__main__"`. ray: address of a Ray cluster that runs instead of them, or
+    "local" for a new one on this machine. Raises ConfigError for an unknown name or scale, a folder that is not empty,
+    fewer than one worker, or a cluster that cannot be reached.
     """
-    return _reproduce(what, folder, scale, data, results=results, cells=cells)
+    if workers < 1:
+        raise ConfigError(f"workers = {workers}: must be at least 1")
+    with shared_workers(workers, ray):
+        return _reproduce(what, folder, scale, data, results=results, cells=cells)
 
 
 def _reproduce(

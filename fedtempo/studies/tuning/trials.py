@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from multiprocessing import active_children, get_context, parent_process
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from fedtempo.errors import FedtempoError
 from fedtempo.record import Records
@@ -194,10 +194,20 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def shared_workers(workers: int = 2) -> Iterator[None]:
-    """Share worker processes among all calls in the block: starting one takes seconds, often longer than a run."""
-    with _worker_processes(workers) as pool:
-        token = _SHARED_POOL.set(pool)
+def shared_workers(workers: int = 2, cluster: str | None = None) -> Iterator[None]:
+    """Share worker processes among all calls in the block: starting one takes seconds, often longer than a run.
+
+    In a block within such a block, those of the outer one are used. cluster: address of a Ray cluster whose nodes do
+    the work, or "local" for one on this machine; then `workers` is not used. Raises ConfigError if Ray is not installed
+    or the cluster cannot be reached.
+    """
+    if _SHARED_POOL.get() is not None:
+        yield
+        return
+    from fedtempo.studies.tuning.ray_pool import ray_pool
+
+    with _worker_processes(workers) if cluster is None else ray_pool(cluster) as pool:
+        token = _SHARED_POOL.set(cast("ProcessPoolExecutor", pool))
         try:
             yield
         finally:
