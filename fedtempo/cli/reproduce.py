@@ -49,15 +49,15 @@ def reproduce(
         list[str] | None,
         typer.Option(
             "--cell",
-            help="of a contest, such as all/league: run this cell only, and keep what is up to date; may be repeated",
+            help="of a contest: run this cell, and keep others if up to date; repeatable",
             show_default=False,
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="number of parallel runs, each in a process of its own")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="number of worker processes")] = 2,
     ray: Annotated[
         str | None,
         typer.Option(
-            help="address of a Ray cluster that runs instead, such as auto; local: a new one on this machine",
+            help="address of a Ray cluster instead, such as auto, or local",
             show_default=False,
         ),
     ] = None,
