@@ -13,6 +13,8 @@ from fedtempo.parts.fields import STRICT, Doc
 from fedtempo.strategies.planning.polls import Expected
 from fedtempo.strategies.polling import PolledPerRound, Polling, RoundSeconds
 
+_NEVER = 1e-6
+
 
 @dataclass(frozen=True, config=STRICT)
 class FAVAS:
@@ -59,9 +61,14 @@ class FAVAS:
                     polling.begin(answer.client, fed.model)
 
     def divisor(self, steps: int, expected: Expected) -> float:
-        """Return alpha for a client that has taken these steps, of which none may have been expected."""
+        """Return alpha for a client that has taken these steps; without steps it changed nothing, and alpha is 1.
+
+        Steps that could not be expected (with a probability below `_NEVER`) count as if they were certain.
+        """
+        if not steps:
+            return 1.0
         alpha = expected.steps if self.divide_by == "expected" else expected.some * steps
-        return alpha or max(steps, 1.0)
+        return alpha if expected.some >= _NEVER else float(steps)
 
 
 def unbiased_mean(

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from fedtempo.learning.training import Training
 from fedtempo.strategies import FAVAS
+from fedtempo.strategies.favas import unbiased_mean
 from fedtempo.strategies.planning.polls import Expected
 from tests.runtime.learning import Built, learn
 from tests.runtime.world import play
@@ -54,8 +55,16 @@ def test_both_kinds_of_weights_make_a_change_one_step_on_average() -> None:
         assert np.dot(divided, [0.5, 0.25, 0.25]) == pytest.approx(1.0)
 
 
-def test_steps_that_were_not_expected_are_divided_by_their_number() -> None:
-    assert [FAVAS().divisor(steps, Expected(0.0, 0.0)) for steps in (0, 1, 4)] == [1.0, 1.0, 4.0]
+@pytest.mark.parametrize("chance", [0.0, 1e-258])
+def test_steps_that_were_not_expected_are_divided_by_their_number(chance: float) -> None:
+    """A chance below what float32 can express made 0 / 0 of a client that had changed nothing."""
+    for strategy in (FAVAS(), FAVAS(divide_by="taken")):
+        expected = Expected(chance, 2 * chance)
+        divisors = [strategy.divisor(steps, expected) for steps in (0, 1, 4)]
+        assert divisors == [1.0, 1.0, 4.0]
+        unchanged = np.ones(2, np.float32)
+        (model,) = {tuple(unbiased_mean(unchanged, starts=[unchanged], ends=[unchanged], divisors=divisors[:1]))}
+        assert model == (1.0, 1.0)
 
 
 def test_polled_clients_begin_anew_with_the_new_model_and_others_go_on() -> None:
