@@ -212,9 +212,8 @@ class Visits(OpenVisits[VisitState]):
         self._held.remove(visit)
         state = visit.state
         client = visit.client
-        ended, received, computed = self._loop.now, state.received_at, visit.computed
+        ended, received, computed = self.end_s, state.received_at, visit.computed
         if outcome != "done":
-            ended = self.end_s
             received, computed = _if_passed(received, ended), _if_passed(computed, ended)
         self._record(client, visit.received.version, state, visit.started, received, computed, ended, outcome)
         if state.keeps and computed is not None and not self._closing:

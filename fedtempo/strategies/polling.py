@@ -16,8 +16,8 @@ PolledPerRound = Annotated[Count, Doc("number of clients that the server polls p
 RoundSeconds = Annotated[
     Positive | None,
     Doc(
-        "time from one poll to the next, seconds (default: the mean expected computing time of all clients times the "
-        "share of clients per round, so that an average client has just finished its local work)"
+        "time from one poll to the next, seconds (default: the mean expected time of all clients' visits times the "
+        "share of clients per round, so that an average client has just received a model and finished its local work)"
     ),
 ]
 
@@ -53,8 +53,8 @@ class Polling:
         self._fed, self._tasks = fed, tasks
         self.per_round = min(per_round, len(fed.clients))
         if round_s is None:
-            compute_s = math.fsum(fed.estimate(client).compute_s for client in fed.clients)
-            round_s = compute_s * self.per_round / len(fed.clients) ** 2
+            visits_s = math.fsum(fed.estimate(client).visit_s for client in fed.clients)
+            round_s = visits_s * self.per_round / len(fed.clients) ** 2
         self.round_s = round_s
         self._number, self._polled_at = 0, fed.now
         self._drawn = deque[list[Client]]()  # the clients of the rounds to come

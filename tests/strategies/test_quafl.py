@@ -89,6 +89,15 @@ def test_by_default_an_average_client_has_just_finished_when_it_is_polled() -> N
     assert records.commits["time"].tolist() == pytest.approx([4 / 3, 8 / 3, 4.0])
 
 
+def test_by_default_the_server_polls_no_faster_than_clients_can_exchange_models() -> None:
+    """Models travel for 8 s and 2 s, 14 s a visit on average: 14 / 3 s per round with 1 of 3 clients, not 4 / 3 s."""
+    link = {"kind": "rates", "download_bps": 1e6, "upload_bps": 4e6}
+    _, records = play(QuAFL(clients_per_round=1), compute=[2.0, 4.0, 6.0], clients=3, link=link, horizon=30.0)
+    gaps = np.diff(records.commits["time"], prepend=0.0)
+    assert len(gaps)
+    assert min(gaps) >= 14 / 3 - 1e-9
+
+
 def test_a_client_that_needs_longer_than_expected_answers_within_the_round_or_is_left_out() -> None:
     """Expected are 2 s. One client takes 4 s and answers the poll at 3 s a second late; the other takes 7 s.
 
