@@ -149,7 +149,7 @@ def _held_out(
         times=own.get("train_times"),
         name_of=str if owners is None else lambda number: _name(np.unique(owners)[number], names),
     )
-    both(held, known_as)
+    both(held, known_as, share)
     return held
 
 

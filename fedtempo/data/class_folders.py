@@ -95,7 +95,7 @@ def class_dataset(
         raise ConfigError(f"{root}: no training {what}; put them into {root / 'train'}")
     if "test" not in splits and test_split != "validation":
         held = spread([owners[train], y[train]], test_share, len(train))
-        both(held, str(root))
+        both(held, str(root), test_share)
         splits[train[held]] = "test"
         train = train[~held]
     else:

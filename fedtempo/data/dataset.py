@@ -83,7 +83,7 @@ class Dataset:
             self._must_be_like_training(split, x, y)
         for split, _, y in self._splits:
             used = y[y != IGNORED] if y.ndim == 3 else y
-            if y.dtype == np.int64 and (used.min() < 0 or used.max() >= self.n_classes):
+            if y.dtype == np.int64 and used.size and (used.min() < 0 or used.max() >= self.n_classes):
                 raise ValueError(f"{split}_y holds {y.min()} to {y.max()}; must be classes 0 to {self.n_classes - 1}")
         for name in ("train_owners", "train_groups", "train_times", "train_starts", "train_missing"):
             if (values := getattr(self, name)) is not None and values.shape != self.train_y.shape[:1]:
@@ -122,7 +122,7 @@ class Dataset:
     def _check(self, split: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> None:
         inputs = each_input(x, f"{split}_x")
         for name, values in inputs:
-            if values.ndim < (1 if is_several(x) else 2) or len(x) == 0:
+            if values.ndim < (1 if is_several(x) else 2) or (len(x) == 0 and split != "test"):
                 raise ValueError(f"{name} has shape {values.shape}; must be (examples, ...) with at least one example")
             if values.dtype not in (np.float32, np.int64):
                 raise ValueError(f"{name} is {values.dtype}; must be float32 or int64")
@@ -202,21 +202,22 @@ class Dataset:
     def transformed(self, function: Callable[[Any], Any], where: str) -> Dataset:
         """Return the data set with `function` applied to training, test and validation inputs, one call for each.
 
-        It gets and returns an array, or a dict or tuple of arrays if an example has several inputs. where: beginning of
-        error messages. Raises ConfigError if the function's results are not usable inputs.
+        It gets and returns an array, or a dict or tuple of arrays if an example has several inputs, and is never called
+        without examples. where: beginning of error messages. Raises ConfigError if the function's results are not
+        usable inputs.
         """
+        tested = self.test_x if len(self.test_y) else self.train_x[:1]
         with user_code(where, function):
-            train, test = function(separate(self.train_x)), function(separate(self.test_x))
+            train, test = function(separate(self.train_x)), function(separate(tested))
             held = None if self.validation_x is None else function(separate(self.validation_x))
         refit = self.refit
         try:
             train_x, both_x, _ = _inputs(train, test if held is None else joined(test, held, "x"), None)
-            n = len(self.test_y)
             return replace(
                 self,
                 train_x=train_x,
-                test_x=both_x[:n],
-                validation_x=None if held is None else both_x[n:],
+                test_x=both_x[: len(self.test_y)],
+                validation_x=None if held is None else both_x[len(tested) :],
                 feature_names=(),
                 refit=None if refit is None else lambda mask: refit(mask).transformed(function, where),
             )

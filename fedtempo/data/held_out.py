@@ -94,6 +94,8 @@ def held_out_rows(
     the latest examples of each client; a single example is not held out. name_of: returns the name of a client by its
     number, for errors. begin: as of `spread`. Raises ConfigError for clients whose examples all have the same time.
     """
+    if not share:
+        return np.zeros(n, dtype=bool)
     if times is None:
         return spread(keys, share, n, begin) if groups is None else grouped(groups, keys, share)
     held = np.zeros(n, dtype=bool)

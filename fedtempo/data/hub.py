@@ -267,7 +267,7 @@ def _held_out(known_as: str, columns: HubColumns, train: Split, related: _Relate
         times=related.times,
         name_of=lambda owner: str(np.unique(train.owners)[owner]),
     )
-    both(test, known_as)
+    both(test, known_as, test_share)
     return test
 
 
@@ -319,7 +319,8 @@ def _next_bytes(
         cut = round((1 - (test_share or 0.0)) * len(train))
         train, test = train[:cut], train[cut:]
     texts = [train, test, *([encoded(parts["validation"][feature])] if "validation" in parts else [])]
-    if (fewest := min(map(len, texts))) <= length:
+    wanted = texts if "test" in parts or test_share else [train, *texts[2:]]
+    if (fewest := min(map(len, wanted))) <= length:
         raise ConfigError(f"{known_as}: {fewest} bytes of text are too few for examples of {length}; lower length")
     learn, check, *held = (
         Split(part[:, :-1], part[:, 1:]) for part in (blocks(part, length, length) for part in texts)

@@ -69,7 +69,7 @@ def understood(
     these or are ambiguous.
     """
     y, z = _array("train_y", train), _array("test_y", test)
-    if not (y.size and z.size):
+    if not y.size:
         return Labels(y, z, n_classes or 1)  # `Dataset` rejects it
     if y.dtype.kind in "US" or z.dtype.kind in "US":
         return _text(y, z, task)

@@ -95,7 +95,8 @@ def _check_fits(y: Array, task: Task | None, inputs: Sequence[Array]) -> None:
 
 def _checked_number(known: Sequence[Array], kinds: Sequence[Array], n_classes: int | None, task: Task | None) -> int:
     """Return the number of classes. Raises ValueError for numbers that are no classes, or that training lacks."""
-    lowest, highest = min(kind.min() for kind in kinds), max(kind.max() for kind in kinds)
+    values_used = np.concatenate(kinds)
+    lowest, highest = values_used.min(), values_used.max()
     count = sum(int(np.count_nonzero(values == (lowest if lowest < 0 else highest))) for values in known)
     share = f"{count / sum(map(len, known)):.1%} of the pixels"
     if lowest < 0:

@@ -50,6 +50,10 @@ def shakespeare(roles: int = 715, length: int = 80, stride: int = 20, test_share
         owners.append(np.full(len(train[-1]), owner))
         test_owners.append(np.full(len(test[-1]), owner))
     learn, check = np.concatenate(train), np.concatenate(test)
+    if test_share and not len(check):
+        raise ConfigError(
+            f"shakespeare: no role has {length + 1} characters for testing; lower length, or use more roles"
+        )
     return from_arrays(
         "shakespeare",
         learn[:, :-1],

@@ -49,7 +49,7 @@ def digits(test_share: float = TEST_SHARE) -> Dataset:
     for label in range(10):
         members = rng.permutation(np.flatnonzero(labels == label))
         n_test = round(test_share * len(members))
-        if not 0 < n_test < len(members):
+        if n_test == len(members) or (test_share and not n_test):
             raise ConfigError(f"test_share = {test_share}: leaves class {label} without training or test examples")
         test.append(members[:n_test])
         train.append(members[n_test:])
@@ -267,6 +267,12 @@ PREFIXES: dict[str, Callable[..., Dataset]] = {
     "text": text,
     "tff": tff,
 }
+
+
+def options_of_files(source: str) -> set[str]:
+    """Return the names of the options of a source that reads the files that it names; empty for other sources."""
+    prefix, _, rest = source.partition(":")
+    return {*inspect.signature(PREFIXES[prefix]).parameters} if rest and prefix in PREFIXES else set()
 
 
 def load(source: str, /, **options: Any) -> Dataset:

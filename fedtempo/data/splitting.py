@@ -18,17 +18,17 @@ TEST_SHARE = 0.2
 
 
 def check_share(test_share: object) -> None:
-    """Raise ConfigError unless `test_share` is a share of examples to test on."""
-    if not isinstance(test_share, int | float) or isinstance(test_share, bool) or not 0 < test_share < 1:
-        raise ConfigError(f"test_share = {test_share!r}: must be between 0 and 1, both excluded")
+    """Raise ConfigError unless `test_share` is a share of examples to test on; 0 to train on all."""
+    if not isinstance(test_share, int | float) or isinstance(test_share, bool) or not 0 <= test_share < 1:
+        raise ConfigError(f"test_share = {test_share!r}: must be 0 (train on all examples) or more, and below 1")
 
 
 def must_not_be_asked(test_share: float | None, instead: str) -> None:
-    """Raise ConfigError for a share of training examples to test on, other than the default, that nothing uses.
+    """Raise ConfigError for a share of training examples to test on, other than the default and 0, that nothing uses.
 
     instead: how to make it count.
     """
-    if test_share not in (None, TEST_SHARE):
+    if test_share not in (None, TEST_SHARE, 0):
         raise ConfigError(f"test_share = {test_share:g}: the data have test examples already; remove it, or {instead}")
 
 
@@ -113,9 +113,12 @@ def grouped(groups: IntArray, keys: Sequence[IntArray], share: float) -> BoolArr
     return spread([key[first] for key in keys], share, len(first))[groups]
 
 
-def both(test: BoolArray, name: str) -> None:
-    """Raise ConfigError if a split leaves no training or no test examples. name: beginning of the error."""
-    if test.all() or not test.any():
+def both(test: BoolArray, name: str, share: float) -> None:
+    """Raise ConfigError if a split leaves no training examples, or none to test on though a share is wanted.
+
+    name: beginning of the error.
+    """
+    if test.all() or (share and not test.any()):
         raise ConfigError(
             f"{name}: {test.sum()} of {len(test)} examples are for testing; add examples, or change test_share"
         )

@@ -40,7 +40,7 @@ def text(path: str, length: int = 80, stride: int | None = None, test_share: flo
         content = _read(file)
         cut = round((1 - test_share) * len(content))
         for part, rows in ((content[:cut], train), (content[cut:], test)):
-            if len(part) <= length:
+            if len(part) <= length and (rows is train or test_share):
                 raise ConfigError(f"{file}: {len(part)} bytes for one side are too few for an example of {length}")
             rows.append(blocks(part, length, stride or length))
         owners.append(np.full(len(train[-1]), owner))
@@ -65,6 +65,8 @@ def text(path: str, length: int = 80, stride: int | None = None, test_share: flo
 
 def blocks(content: IntArray, length: int, stride: int) -> IntArray:
     """Return windows of `length` + 1 bytes that begin `stride` bytes apart, shape (windows, length + 1)."""
+    if len(content) <= length:
+        return np.empty((0, length + 1), dtype=content.dtype)
     return np.lib.stride_tricks.sliding_window_view(content, length + 1)[::stride]
 
 

@@ -148,7 +148,7 @@ def _deploy(
         raise ConfigError("data.source = 'none': the server evaluates on test data; name data as clients have them")
     if given := config.quality.given:
         raise ConfigError(f"data.partition.{given[0]}: real clients hold their own examples, as they are; remove it")
-    dataset = load_data(config)
+    dataset, sha256 = _tested_on(config), load_data(config).sha256
     for name, enabled in (("tell_labels", config.data.tell_labels), ("share_examples", config.data.share_examples)):
         if enabled and dataset.task != "classes":
             raise ConfigError(
@@ -169,6 +169,8 @@ def _deploy(
     check_inputs(config.network, dataset)
     settings = config.deploy
     _, n_clients = dealt_by(config, dataset)
+    n_test, n_known = len(dataset.test_y), len(load_data(config).train_y) + len(load_data(config).test_y)
+    say(f"the server evaluates on {n_test:,} of its {n_known:,} examples ({dataset.name})")
     with rare_collections(n_clients):
         if journal is None:
             joined = wait_for_clients(
@@ -188,7 +190,7 @@ def _deploy(
                     "met": [[client.node, asdict(client.description)] for client in joined],
                 }
                 journal = Journal.create(
-                    folder.journal, {**identity(config, dataset.sha256, deployed=True), "clients": clients}
+                    folder.journal, {**identity(config, sha256, deployed=True), "clients": clients}
                 )
         else:
             joined = [
@@ -203,6 +205,15 @@ def _deploy(
         (folder.path / _DEPLOYMENT).unlink(missing_ok=True)
         folder.journal.unlink(missing_ok=True)
     return summary
+
+
+def _tested_on(config: Config) -> Dataset:
+    """Return the server's data, with the test examples that `deploy.test_on` asks for."""
+    dataset = load_data(config)
+    if config.deploy.test_on == "test":
+        return dataset
+    x, y = (np.concatenate(both) for both in ((dataset.test_x, dataset.train_x), (dataset.test_y, dataset.train_y)))
+    return replace(dataset, test_x=x, test_y=y, test_owners=None)
 
 
 def _play(

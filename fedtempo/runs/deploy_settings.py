@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -36,6 +36,10 @@ class DeploySettings:
         Field(strict=False),
         Doc("names of the clients that may take part (default: the first data.clients that connect)"),
     ] = ()
+    test_on: Annotated[
+        Literal["test", "all"],
+        Doc("examples of data.source that the server evaluates on: its test examples, as in a simulation, or all"),
+    ] = "test"
     wait_s: Annotated[Positive, Doc("seconds to wait until data.clients clients have connected")] = 120.0
     min_clients: Annotated[
         Count | None, Doc("after wait_s, begin with at least this many clients (default: all must connect)")

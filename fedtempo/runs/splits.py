@@ -102,6 +102,9 @@ def evaluated_on(
             raise ConfigError(f"run.evaluate_on = 'validation': {dataset.name} has no validation examples; {way_out}")
         return validation, None
     wanted, available = config.data.test_examples, len(tests)
+    if not available:
+        way_out = "remove data.options.test_share" if "test_share" in config.data.options else "give it some"
+        raise ConfigError(f"data: {dataset.name} has no test examples, but the model is evaluated on them; {way_out}")
     if wanted is None:
         return tests, validation
     if wanted > available:

@@ -41,7 +41,7 @@ def parts(**changes: Any) -> dict[str, Any]:
         ({"test_x": np.ones((2, 1, 2, 2), dtype=np.int64)}, "must agree"),
         ({"train_x": np.zeros((4, 1, 2, 2))}, "train_x is float64"),
         ({"train_x": np.zeros(4, dtype=np.float32)}, "with at least one example"),
-        ({"test_x": np.zeros((0, 1, 2, 2), dtype=np.float32)}, "with at least one example"),
+        ({"validation_x": np.zeros((0, 1, 2, 2), dtype=np.float32), "validation_y": []}, "with at least one example"),
         ({"train_owners": np.array([0, 1])}, "train_owners"),
     ],
 )

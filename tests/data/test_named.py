@@ -155,7 +155,7 @@ def test_femnist_is_split_by_writer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(first_pixels(digits)) <= set(wanted)
 
 
-@pytest.mark.parametrize("options", [{"digits": 1}, {"writers": 0}, {"writers": True}, {"test_share": 0}])
+@pytest.mark.parametrize("options", [{"digits": 1}, {"writers": 0}, {"writers": True}, {"test_share": 1}])
 def test_invalid_options_of_femnist_are_rejected(options: dict[str, Any]) -> None:
     (name,) = options
     with pytest.raises(ConfigError, match=f"{name} = "):

@@ -9,6 +9,7 @@ Comments above a block say how it is tested; readers of the page do not see them
     <!-- test: before COMMAND -->      a command to run first, for example in the reader's folder
     <!-- test: needs MODULE -->        if it is not installed, only check the commands' options (Python: skip it)
     <!-- test: skip REASON -->         only check the commands' options
+    <!-- test: deployment NAME -->     a step of the walk NAME in tests/deploy/test_pages.py; elsewhere like skip
     <!-- test: client -->              TOML: a client's file
     <!-- test: pyproject -->           TOML: part of the reader's package
 
@@ -38,7 +39,7 @@ KINDS = ("bash", "python", "toml", "text")
 _COMMENT = re.compile(r"^ *<!-- test: (?P<word>\w+) ?(?P<rest>.*?) -->$")
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>```+)(?P<kind>[\w-]*)(?P<info>.*)$")
 _TITLE = re.compile(r'title="(?P<title>[^"]+)"')
-_DIRECTIVES = {"set", "slow", "exit", "says", "before", "needs", "skip", "client", "pyproject"}
+_DIRECTIVES = {"set", "slow", "exit", "says", "before", "needs", "skip", "client", "pyproject", "deployment"}
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def _try_commands(block: Block) -> None:
     for words in block.commands():
         if words[0] == "fedtempo":
             _look_at(words, block.place)
-        if block.has("skip") or _lacks_module(block):
+        if block.has("skip") or block.has("deployment") or _lacks_module(block):
             continue
         given = [part for change in block.words.get("set", "").split() for part in ("--set", change)]
         code = _run([*words, *(given if words[0] == "fedtempo" and _takes(words, "--set") else [])])

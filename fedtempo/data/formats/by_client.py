@@ -58,7 +58,7 @@ def from_clients(
     idle = sorted({*everyone} - {*names}, key=natural)
     if test is None and test_split != "validation":
         is_test = _held_out(owners, train.y, test_share)
-        both(is_test, known_as)
+        both(is_test, known_as, test_share)
         x, y, test_x, test_y = train.x[~is_test], train.y[~is_test], train.x[is_test], train.y[is_test]
         owners, test_owners = owners[~is_test], owners[is_test]
     else:

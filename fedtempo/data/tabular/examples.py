@@ -152,7 +152,7 @@ def _of_windows(
     whole_x = np.empty((len(y), *train_x.shape[1:]), dtype=train_x.dtype)
     whole_x[is_train], whole_x[~is_train] = train_x, other_x
     trained, tested, validated = (windows.examples(whole_x, y, mask) for mask in purposes)
-    parts = [("training", trained), ("test", tested)]
+    parts = [("training", trained), *([("test", tested)] if is_test.any() else [])]
     parts += [] if tables.validation is None else [("validation", validated)]
     for split, examples in parts:
         must_be_some(examples, split, windows)

@@ -54,7 +54,7 @@ def _held_out(table: TableFile, rows: Rows, test_share: float, begin: Shuffled |
     held = held_out_rows(
         test_share, n, keys, owners.training, groups=rows.groups, times=rows.times, name_of=by_name, begin=begin
     )
-    both(held, str(table.file))
+    both(held, str(table.file), test_share)
     if owners.training is not None:
         _check_clients_train(owners.training, owners.names, held, table.file)
     return held

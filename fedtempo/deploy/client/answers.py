@@ -112,8 +112,11 @@ class Answers:
         self._last: tuple[str, tuple[dict[str, Any], Arrays]] | None = None
 
     @property
-    def num_examples(self) -> int:
-        return len(self._y)
+    def about_examples(self) -> str:
+        """How many examples the client trains on, and how many of its source it does not use, in words."""
+        unused = self._examples.unused
+        more = f" ({unused:,} more, for testing or validation, are not used)" if unused else ""
+        return f"trains on {len(self._y):,} examples{more}"
 
     def answer(self, kind: str, content: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
         """Return the reply to a call: content and arrays, or {"refused": reason}.

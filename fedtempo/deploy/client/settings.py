@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.labels import Task
 from fedtempo.data.settings import located, pair
-from fedtempo.data.sources import load
+from fedtempo.data.sources import load, options_of_files
 from fedtempo.errors import ConfigError
 from fedtempo.parts.construct import construct
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive
@@ -31,7 +31,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class ClientExamples:
     """A client's training examples. n_outputs, class_names: of its data alone, before it knows the server's classes.
 
-    feature_names: of its data; empty if they have none.
+    feature_names: of its data; empty if they have none. unused: number of test and validation examples in its source.
     """
 
     x: Array
@@ -40,11 +40,12 @@ class ClientExamples:
     task: Task
     class_names: tuple[str, ...] = ()
     feature_names: tuple[str, ...] = ()
+    unused: int = 0
 
 
 @dataclass(frozen=True, config=STRICT)
 class ClientData:
-    """The `[data]` table: the client's training examples.
+    """The `[data]` table: the client's training examples. All examples of its own files are, unless it says otherwise.
 
     With `part`, several clients share one source for a trial, and this client takes the examples that client `part`
     gets in a simulation with the same numbers, partition and seed.
@@ -71,11 +72,11 @@ class ClientData:
 
     def read(self) -> ClientExamples:
         """Return the client's examples. Raises ConfigError."""
-        dataset = load(self.source, **self.options)
+        dataset = load(self.source, **self._options)
         if self.transform is not None:
             function = imported(self.transform, "data.transform")
             dataset = dataset.transformed(function, f"data.transform = {self.transform!r}")
-        rows = self._rows(dataset)
+        rows, held = self._rows(dataset), () if dataset.validation_y is None else dataset.validation_y
         return ClientExamples(
             dataset.train_x[rows],
             dataset.train_y[rows],
@@ -83,7 +84,18 @@ class ClientData:
             dataset.task,
             dataset.class_names,
             dataset.feature_names,
+            0 if self.part is not None else len(dataset.test_y) + len(held),
         )
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """The options of the source. Of its own files, a client holds nothing out unless its options say so.
+
+        Clients that share a source for a trial, and public data sets, are split as in a simulation.
+        """
+        if self.part is None and "test_share" in options_of_files(self.source):
+            return {"test_share": 0, **self.options}
+        return self.options
 
     def _rows(self, dataset: Dataset) -> Array:
         if self.part is None or self.clients is None:

@@ -89,7 +89,7 @@ def serve(settings: ClientSettings) -> None:
     """
     limit_memory(settings.limits.memory_mb)
     answers = Answers(settings)
-    log.info("client %s: %d examples; serving %s", settings.name, answers.num_examples, settings.superlink)
+    log.info("client %s %s; serving %s", settings.name, answers.about_examples, settings.superlink)
     keys = _read_key(settings.private_key)
     try:
         ssl.create_default_context(cafile=settings.root_certificates)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tomli_w
 
+from fedtempo.deploy.client.answers import Answers
 from fedtempo.deploy.client.settings import load_client, parse_client
 from fedtempo.errors import ConfigError
 from fedtempo.runs.config import parse
@@ -59,3 +62,43 @@ def test_a_client_reads_a_whole_source_or_the_part_that_a_simulation_deals() -> 
     for part in (0, 5):
         dealt = parse_client({**GOOD, "data": {**shared, "part": part, "seed": 3}}).data.read()
         assert np.array_equal(dealt.y, world.dataset.train_y[world.owned[part]])
+
+
+def rows(folder: Path, n: int = 100) -> str:
+    (folder / "rows.csv").write_text("x,label\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(n)))
+    return "table:rows.csv"
+
+
+def arrays(folder: Path, **more: Any) -> str:
+    np.savez(folder / "arrays.npz", train_x=np.zeros((100, 2)), train_y=np.arange(100) % 2, **more)
+    return "npz:arrays.npz"
+
+
+def arrays_with_a_test_set(folder: Path) -> str:
+    return arrays(folder, test_x=np.zeros((20, 2)), test_y=np.arange(20) % 2)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "says"),
+    [
+        (rows, {}, "trains on 100 examples"),
+        (arrays, {}, "trains on 100 examples"),
+        (arrays, {"test_share": 0.0}, "trains on 100 examples"),
+        (arrays_with_a_test_set, {}, "trains on 100 examples (20 more, for testing or validation, are not used)"),
+        (rows, {"test_share": 0.2}, "trains on 80 examples (20 more, for testing or validation, are not used)"),
+        (lambda _: "digits", {}, "trains on 1,438 examples (359 more, for testing or validation, are not used)"),
+    ],
+)
+def test_a_client_trains_on_all_that_it_has_and_says_what_it_does_not_use(
+    source: Callable[[Path], str], options: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "client.toml"
+    tables = {**GOOD, "data": {"source": source(tmp_path), "options": options}}
+    path.write_text(tomli_w.dumps(tables))
+    assert Answers(load_client(path)).about_examples == says
+
+
+def test_a_part_of_a_shared_table_is_that_of_a_simulation(tmp_path: Path) -> None:
+    path = tmp_path / "client.toml"
+    path.write_text(tomli_w.dumps({**GOOD, "data": {"source": rows(tmp_path), "part": 1, "clients": 2}}))
+    assert Answers(load_client(path)).about_examples == "trains on 40 examples"
