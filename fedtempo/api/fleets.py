@@ -19,6 +19,7 @@ from fedtempo.fleet.events import EventRules, read_events
 from fedtempo.fleet.fitting import Fit, empirical, fit
 from fedtempo.parts.construct import construct
 from fedtempo.record.strict_json import write_text
+from fedtempo.studies.phones import PHONES_NAME, fleet_of_phones, recorded_phones
 
 _NAMES_SHOWN = 20
 
@@ -50,8 +51,9 @@ def import_fleet(
 ) -> ImportedFleet:
     """Write recorded devices as a `[fleet]` to a new TOML file (`fedtempo fleet import`).
 
-    files: a CSV, a FedScale trace (JSON), or two of them: compute times and rates, and times of availability. columns:
-    the meaning of a CSV's columns, as a table or a TOML file with one; options: single keys of that table, which take
+    files: a CSV, a FedScale trace (JSON), or two of them: compute times and rates, and times of availability; or
+    "phones", the phones that come with fedtempo, which draw their speeds and rates from those of others. columns: the
+    meaning of a CSV's columns, as a table or a TOML file with one; options: single keys of that table, which take
     precedence, such as compute="seconds", compute_unit="ms/example", rate="kbps", rate_unit="kbit/s". clients: number
     of devices to draw, all if None. seed: of the draw. estimates: name of the server's estimates. Raises ConfigError if
     a file cannot be read or lacks something, an option is unknown, or `out` exists.
@@ -63,11 +65,18 @@ def import_fleet(
             raise ConfigError(f"{path} already exists; choose another file (nothing was overwritten)")
     if seed < 0:
         raise ConfigError(f"seed = {seed}: must be 0 or more")
-    recorded = joined_devices(paths, _columns(columns, options))
+    own = [path.as_posix() for path in paths] == [PHONES_NAME]
+    if own and (columns is not None or options):
+        named = ", ".join(options) or "columns"
+        raise ConfigError(f"{PHONES_NAME}: these phones have no columns to name; remove {named}")
+    recorded = recorded_phones() if own else joined_devices(paths, _columns(columns, options))
     devices = recorded if clients is None else recorded.drawn(clients, np.random.default_rng(seed))
     count, known = len(devices.devices), len(recorded.devices)
     present = any(device.windows for device in devices.devices)
-    table = fleet_table(devices, trace=trace.as_posix() if present else None, estimates=estimates)
+    if own:
+        table = fleet_of_phones({"kind": "trace", "file": trace.as_posix()}) | {"estimates": estimates}
+    else:
+        table = fleet_table(devices, trace=trace.as_posix() if present else None, estimates=estimates)
     text = f"# {count} of {known} devices from {', '.join(path.name for path in paths)}.\n"
     if clients is not None:
         names = ", ".join(device.name for device in devices.devices[:_NAMES_SHOWN])

@@ -26,7 +26,9 @@ fleet = typer.Typer(
 
 @fleet.command(name="import", epilog="Example: fedtempo fleet import phones.csv --compute seconds --out phones.toml")
 def import_(
-    files: Annotated[list[Path], typer.Argument(help="CSV files, or FedScale traces (JSON)", show_default=False)],
+    files: Annotated[
+        list[Path], typer.Argument(help="CSV files, FedScale traces (JSON), or phones (recorded)", show_default=False)
+    ],
     out: Annotated[Path, typer.Option(help="new TOML file", show_default=False)],
     columns: Annotated[Path | None, typer.Option(help="TOML file that maps columns")] = None,
     client: Annotated[str | None, typer.Option(help="column that identifies devices")] = None,

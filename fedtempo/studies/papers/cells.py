@@ -16,6 +16,7 @@ from fedtempo.parts.fields import STRICT
 from fedtempo.runs.config import SECTIONS, Config
 from fedtempo.studies.papers.contest_results import ContestBudget
 from fedtempo.studies.papers.reproduction import Request, Scale, flattened
+from fedtempo.studies.phones import fleet_of_phones, recorded_intervals
 from fedtempo.studies.tuning.trials import Changes
 
 REFERENCE = "fedavg"
@@ -101,11 +102,13 @@ class _CellTable:
 
     changes: of the configuration. at: further changes at a scale. numbers: values for points such as "$few". points:
     those that differ here, by entrant. budget: a table of learning rates and seeds. entrants: who competes (default:
-    as the entrants say). aim: "end" if entrants run to the horizon. exact: as of `Cell`.
+    as the entrants say). aim: "end" if entrants run to the horizon. exact: as of `Cell`. recorded: a recorded fleet, to
+    which changes are made.
     """
 
     title: str = ""
     parts: Names = ()
+    recorded: Literal["", "phones"] = ""
     changes: dict[str, Any] = field(default_factory=dict)
     at: dict[Scale, dict[str, Any]] = field(default_factory=dict)
     numbers: dict[str, Any] = field(default_factory=dict)
@@ -121,6 +124,7 @@ class _CellTable:
         return _CellTable(
             title=", ".join(filter(None, (self.title, later.title))),
             parts=self.parts or later.parts,
+            recorded=later.recorded or self.recorded,
             changes={**flattened(self.changes), **flattened(later.changes)},
             at={
                 scale: flattened(self.at.get(scale, {})) | flattened(later.at.get(scale, {}))
@@ -179,6 +183,8 @@ def _cell(
     entrants: Mapping[str, Entrant],
 ) -> Cell:
     changes = flattened(table.changes) | flattened(table.at.get(request.scale, {})) | flattened(scale.changes)
+    if table.recorded:
+        changes = _recorded_fleet(changes["run.horizon"]) | changes
     base = shared.with_changes(changes)
     points = {
         label: [_filled(point, table.numbers, f"cells.{name}") for point in table.points.get(label, entrant.points)]
@@ -190,6 +196,12 @@ def _cell(
     budget = construct(ContestBudget, request.table(contest, of)[request.scale], f"{of}.{request.scale}")
     group = table.parts[0] if table.parts else name
     return Cell(name, group, table.title, base, budget, points, target_of, scale.interpolated, table.exact)
+
+
+def _recorded_fleet(horizon_s: float) -> Changes:
+    """Return changes to the fleet of phones, whose windows up to the horizon are part of the configuration."""
+    intervals = recorded_intervals(horizon_s)
+    return flattened({"fleet": fleet_of_phones({"kind": "trace", "intervals": intervals, "sample": True})})
 
 
 def _competes(name: str, table: _CellTable, label: str, entrant: Entrant) -> bool:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import math
 import sys
+import tomllib
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
+from fedtempo.fleet.traces import Trace
 from fedtempo.runs.config import parse
 from fedtempo.runs.run import run
 from fedtempo.runtime.simulation import Simulation
 from fedtempo.strategies import STRATEGIES
-from fedtempo.studies.papers import cache, per_client, ranking
+from fedtempo.studies.papers import cache, per_client, ranking, reproduction
 from fedtempo.studies.papers.cache import Cache, gini
 from fedtempo.studies.papers.cells import Cell, read_contest
 from fedtempo.studies.papers.contest import ContestRequest, run_contest
@@ -29,6 +32,7 @@ from fedtempo.studies.papers.race import Race, run_race
 from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import SCALES, Request
 from fedtempo.studies.papers.standings import records, standings_of, statement
+from fedtempo.studies.phones import PHONES, recorded_intervals
 from tests.studies.papers.contests import cell_result, results_of
 from tests.studies.papers.repeated import results_of_two_runs
 
@@ -138,7 +142,7 @@ def league_cells(scale: Any, data: str | None = None) -> list[Cell]:
 
 def test_every_strategy_competes_everywhere_but_those_that_make_no_global_model_of_the_clients() -> None:
     cells = league_cells("medium")
-    assert len(cells) == 13
+    assert len(cells) == 14
     for cell in cells:
         names = {cell.base.for_comparison(label).strategy_name for label in cell.points}
         assert names == set(STRATEGIES) - {"centralized", "fedhusky-paper", "ditto", "fedrep", "per-fedavg"}
@@ -207,7 +211,7 @@ def test_everyone_has_as_many_settings_and_each_is_usable(scale: Any) -> None:
 
 def test_a_cell_has_its_fleets_clients_and_its_data() -> None:
     cells = {cell.name: cell for cell in league_cells("full")}
-    assert len(cells) == 13
+    assert len(cells) == 14
     lte, zipf = cells["lte-fashion-mnist"], cells["zipf-digits"]
     assert (lte.group, lte.title, lte.target_of) == (
         "lte-1000",
@@ -221,6 +225,35 @@ def test_a_cell_has_its_fleets_clients_and_its_data() -> None:
     assert {cell.data for cell in league_cells("small")} == {"digits"}
     with pytest.raises(ConfigError, match="league runs on digits, fashion-mnist, shakespeare only"):
         league_cells("small", "emnist")
+
+
+def test_the_cell_with_recorded_phones_has_all_of_them_for_its_whole_horizon() -> None:
+    for scale in ("medium", "full"):
+        cell = next(cell for cell in league_cells(scale) if cell.name == "phones")
+        fleet, horizon = cell.base.fleet, cell.base.run.horizon
+        assert isinstance(fleet.availability, Trace)
+        assert fleet.availability.sample
+        assert [list(each) for each in fleet.availability.intervals] == recorded_intervals(horizon or 0.0)
+        assert (cell.target_of, cell.base.n_clients) == ("phones", len(PHONES))
+        assert fleet.compute.speed.values == (2862.1, 1357.9, 1068.1)  # type: ignore[union-attr]
+        assert all(part.watts is not None for part in (fleet.compute, fleet.link))  # type: ignore[attr-defined]
+
+
+def test_a_cell_does_not_depend_on_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A further cell leaves the keys of earlier results as they were."""
+    before = {cell.name: cell for cell in league_cells("medium")}
+    settings = tomllib.loads((reproduction.SETTINGS / "league.toml").read_text())
+    del settings["cells"]["phones"]
+    del settings["parts"]["phones"]
+    settings["contest"]["small"]["without"].remove("phones")
+    (tmp_path / "league.toml").write_text(tomli_w.dumps(settings))
+    monkeypatch.setattr(reproduction, "SETTINGS", tmp_path)
+    without = league_cells("medium")
+    assert {cell.name for cell in without} == set(before) - {"phones"}
+    for cell in (without[0], without[-1]):
+        keys = [Race(each, "fedavg", None, None).key for each in (cell, before[cell.name])]
+        assert keys[0] == keys[1]
+    assert all(cell.base.tables == before[cell.name].base.tables for cell in without)
 
 
 def test_points_take_the_numbers_of_their_cell_and_a_cell_may_have_its_own() -> None:
