@@ -65,7 +65,7 @@ def test_modules_that_only_display_or_compare_do_not_prevent_resuming() -> None:
 
 def test_the_code_of_deployments_decides_deployments_only() -> None:
     assert rooms(deployed=True) - rooms() == {"deploy"}
-    config = parse(TABLES)
+    config = parse({**TABLES, "strategy": {"name": "fedavg"}})
     simulated, deployed = (identity(config, "data", deployed=each)["versions"]["code"] for each in (False, True))
     assert simulated != deployed
 
