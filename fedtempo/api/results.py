@@ -17,6 +17,7 @@ from rich.console import Console
 
 from fedtempo.api.figures import Pictures, Runs
 from fedtempo.errors import ConfigError, nearest
+from fedtempo.parts.plain_console import PlainConsole
 from fedtempo.record import Records, Run, load_run, summarise
 from fedtempo.record.metric import Target, target_of, target_of_all
 from fedtempo.report import frames, words
@@ -495,5 +496,5 @@ def _known(row: dict[str, Any]) -> dict[str, Any]:
 
 def _text(show: Callable[[Console], None]) -> str:
     file = io.StringIO()
-    show(Console(file=file, width=_TEXT_WIDTH, emoji=False, color_system=None))
+    show(PlainConsole(file=file, width=_TEXT_WIDTH, color_system=None))
     return "\n".join(line.rstrip() for line in file.getvalue().rstrip().splitlines())

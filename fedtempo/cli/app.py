@@ -20,6 +20,7 @@ from fedtempo.cli import catalogue, deploy, doctor, fetch, papers, records, repr
 from fedtempo.cli.fleet import fleet
 from fedtempo.cli.options import Group, console, errors
 from fedtempo.errors import ConfigError, FedtempoError, Interrupted
+from fedtempo.parts.foreign_text import one_line
 from fedtempo.version import __version__
 
 _INTERRUPTED, _TERMINATED = 128 + 2, 128 + 15
@@ -84,8 +85,8 @@ def _tell(error: FedtempoError) -> None:
     if os.environ.get("FEDTEMPO_DEBUG"):
         traceback.print_exception(error)
     elif error.frames:
-        errors.print(error.frames, markup=False, highlight=False, soft_wrap=True)
-    errors.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        errors.print(error.frames, highlight=False, soft_wrap=True)
+    errors.print(f"error: {one_line(error)}", style="red", highlight=False, soft_wrap=True)
 
 
 def main() -> None:
@@ -106,7 +107,7 @@ def main() -> None:
     try:
         app()
     except Interrupted as error:
-        errors.print(f"{error}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        errors.print(one_line(error), style="yellow", highlight=False, soft_wrap=True)
         sys.exit(_TERMINATED if terminated else _INTERRUPTED)
     except FedtempoError as error:
         _tell(error)

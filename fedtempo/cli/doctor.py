@@ -36,7 +36,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print one JSON obj
     missing = [finding.name for finding in findings if finding.state == "missing"]
     if json:
         facts = {"fedtempo": __version__, "ok": not missing, "findings": list(map(asdict, findings))}
-        console.print(json_text.dumps(facts, indent=2), markup=False, highlight=False, soft_wrap=True)
+        console.print(json_text.dumps(facts, indent=2), highlight=False, soft_wrap=True)
     else:
         console.print(_findings_table(findings))
         ready = f"needed and missing: {', '.join(missing)}" if missing else "fedtempo can run"

@@ -24,4 +24,4 @@ def fetch(
         rows = fetch(source, subset, out)
     console.print(", ".join(f"{split}: {count:,} rows" for split, count in rows.items()), highlight=False)
     if out is not None:
-        console.print(f'source = "hf:{out}"', style="cyan", markup=False, highlight=False, soft_wrap=True)
+        console.print(f'source = "hf:{out}"', style="cyan", highlight=False, soft_wrap=True)

@@ -117,7 +117,7 @@ def events(
     share = "" if imported.available is None else f", available {imported.available:.1%} of the time on average"
     console.print(f"{imported.path}", style="cyan", soft_wrap=True)
     found = f"{imported.devices:,} of {imported.recorded:,} devices{share}; {imported.about}"
-    console.print(found, style="dim", markup=False, highlight=False, soft_wrap=True)
+    console.print(found, style="dim", highlight=False, soft_wrap=True)
 
 
 @fleet.command(epilog="Example: fedtempo fleet fit times.csv --column seconds --client device")
@@ -144,7 +144,7 @@ def fit(
             highlight=False,
             soft_wrap=True,
         )
-    console.print(toml_line(fitted.table()), markup=False, highlight=False, soft_wrap=True)
+    console.print(toml_line(fitted.table()), highlight=False, soft_wrap=True)
 
 
 @fleet.command(epilog="Example: fedtempo fleet export configs/fedhusky.toml --out clients.csv")

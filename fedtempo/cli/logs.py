@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from fedtempo.parts.foreign_text import one_line
+
 if TYPE_CHECKING:
     from fedtempo.record.recorder import VisitRow
 
@@ -46,6 +48,19 @@ class JsonLines(logging.Formatter):
 def _plain(value: Any) -> Any:
     """None for a number that is not finite: JSON has none."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class PlainLines(logging.Formatter):
+    """A record as one line, and the lines of an exception indented, so that text of others cannot pass for a record."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return one_line(super().formatMessage(record))
+
+    def formatException(self, info: Any) -> str:
+        return "\n".join(f"  {one_line(line)}" for line in super().formatException(info).split("\n"))
 
 
 class RunLog:
@@ -97,9 +112,7 @@ class RunLog:
 def configure(form: Format) -> None:
     """Log to stderr from now on."""
     handler = logging.StreamHandler()
-    handler.setFormatter(
-        JsonLines() if form is Format.json else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    )
+    handler.setFormatter(JsonLines() if form is Format.json else PlainLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for chatty in ("httpx", "httpcore", "flwr"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
 from fedtempo.cli.logs import Format
 from fedtempo.errors import ConfigError, duplicate
+from fedtempo.parts.plain_console import PlainConsole
 from fedtempo.runs.files import read_tables
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 RUNS = Path("runs")
 """Folder of new results if --out is not given."""
 
-console = Console(emoji=False)
-errors = Console(stderr=True, emoji=False)
+console = PlainConsole()
+errors = PlainConsole(stderr=True)
 
 DATABASE = "run.sqlite"
 """`fedtempo.record.schema.DATABASE`, without the time that its import takes."""

@@ -9,6 +9,7 @@ import typer
 
 from fedtempo.cli.options import Runs, console
 from fedtempo.errors import ConfigError
+from fedtempo.parts.foreign_text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,7 +67,7 @@ def table(
         label=label,
     )
     if out is None:
-        print(text, end="")
+        print(visible(text), end="")
         return
     from fedtempo.record.strict_json import write_text
 

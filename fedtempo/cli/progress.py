@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from fedtempo.cli import logs
+from fedtempo.parts.foreign_text import one_line
+from fedtempo.parts.plain_console import PlainConsole
 
 if TYPE_CHECKING:
     from fedtempo.record.recorder import Observer
@@ -42,9 +44,9 @@ def shown(console: Console, config: Config) -> Iterator[Watch]:
     budget = config.run.max_commits
     total = config.run.horizon if config.run.horizon is not None else budget
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=28),
-        TextColumn("{task.fields[state]}"),
+        TextColumn("{task.fields[state]}", markup=False),
         TimeRemainingColumn(compact=True),
     )
     with Progress(
@@ -76,7 +78,7 @@ def terminal(console: Console, log_format: logs.Format | None = None, deployed: 
 
     def say(line: str) -> None:
         if log_format is None:
-            console.print(line, style="dim" if deployed else None, soft_wrap=True)
+            console.print(one_line(line), style="dim" if deployed else None, soft_wrap=True)
         else:
             logging.getLogger("fedtempo.run").info(line)
 
@@ -89,10 +91,12 @@ def following(jobs: int | None, display: Display) -> Iterator[Display]:
     if jobs == 1:
         yield display
         return
+    from rich.text import Text
+
     from fedtempo.studies.display import Display
 
-    with Console(stderr=True, emoji=False).status("starting") as status:
-        yield Display(say=status.update)
+    with PlainConsole(stderr=True).status("starting") as status:
+        yield Display(say=lambda line: status.update(Text(one_line(line))))
 
 
 @contextlib.contextmanager

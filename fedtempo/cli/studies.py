@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedtempo.cli.options import ConfigFile, Sets, Strategies, console, experiment_of, parse_seeds
+from fedtempo.cli.options import ConfigFile, Sets, Strategies, console, errors, experiment_of, parse_seeds
 from fedtempo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _tune_over(
     for label, places in tuning.placed.items():
         if places[0].trial.diverged:
             console.print(f"# {label}: runs diverged with every setting; try other ranges", style="yellow")
-        console.print(tuning.toml(label), markup=False, highlight=False, soft_wrap=True)
+        console.print(tuning.toml(label), highlight=False, soft_wrap=True)
         for key in at_ends(space, label, places[0].trial.changes):
             console.print(f"# {label}: the best {key} is at the end of its range; try a wider one", style="yellow")
 
@@ -159,19 +159,20 @@ def advise(
     Short trainings of all strategies that fit, and again with wrong estimates and with drop-outs.
     """
     experiment = experiment_of(config, set_)
-    from rich.console import Console
+    from rich.text import Text
 
+    from fedtempo.parts.foreign_text import one_line
     from fedtempo.parts.machine import usable_cpus
     from fedtempo.record.strict_json import to_json
     from fedtempo.studies.display import Display
 
-    with Console(stderr=True).status("starting") as status:
+    with errors.status("starting") as status:
         advice = experiment.advise(
             strategies,
             budget=budget,
             short_s=short,
             workers=workers or usable_cpus(),
-            display=Display(say=status.update),
+            display=Display(say=lambda line: status.update(Text(one_line(line)))),
         )
     if json:
         print(to_json(advice.facts(), indent=2))
@@ -219,7 +220,7 @@ def _show_tuning(tuning: Tuning) -> None:
         best = places[0].trial
         if best.diverged:
             console.print(f"# {label}: runs diverged at every learning rate; try smaller ones", style="yellow")
-        console.print(tuning.toml(label), markup=False, highlight=False, soft_wrap=True)
+        console.print(tuning.toml(label), highlight=False, soft_wrap=True)
         if len(tuning.points) > 1 and best.changes in (tuning.points[0], tuning.points[-1]):
             console.print(f"# {label}: the best is at the end of the grid; try a wider one", style="yellow")
 
@@ -241,7 +242,7 @@ def _show_advice(advice: Advice, chosen_on: str) -> None:
     title = "Where the server's estimates are wrong, and where visits are lost"
     console.print(fitting_table(title, sensitivity_columns(advice), console.width))
     for label, reason in advice.left_out.items():
-        console.print(f"left out: {label}: {reason}", style="dim", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"left out: {label}: {reason}", style="dim", highlight=False, soft_wrap=True)
     effort, n = advice.setting.effort, len(advice.evidence)
     console.print(
         f"From {advice.setting.trainings} short trainings (--budget {advice.setting.trainings}); {n} strategies, "
@@ -250,7 +251,7 @@ def _show_advice(advice: Advice, chosen_on: str) -> None:
         highlight=False,
     )
     console.print("# To paste into the configuration:", style="dim")
-    console.print(advice.toml(), markup=False, highlight=False, soft_wrap=True)
+    console.print(advice.toml(), highlight=False, soft_wrap=True)
 
 
 def _range(text: str) -> tuple[float, float]:

@@ -20,7 +20,7 @@ from fedtempo.data.dataset import Dataset
 from fedtempo.data.sources import NOTHING
 from fedtempo.deploy.live.event_log import EventLog, Interruption, ReceivedModelFiles
 from fedtempo.deploy.live.federation import LiveFederation
-from fedtempo.deploy.live.joining import JoinedClient, wait_for_clients, wait_for_nodes
+from fedtempo.deploy.live.joining import Admission, JoinedClient, wait_for_clients, wait_for_nodes
 from fedtempo.deploy.live.loop import play
 from fedtempo.deploy.live.messages import DataNames, Grid
 from fedtempo.deploy.live.roster import Description, as_clients
@@ -177,11 +177,8 @@ def _deploy(
                 grid,
                 n_clients,
                 settings.wait_s,
+                _admission(config, dataset),
                 at_least=settings.min_clients,
-                names=settings.names,
-                shape=input_shape(dataset.test_x),
-                task=dataset.task,
-                data_names=DataNames(dataset.class_names, dataset.feature_names),
                 say=say,
             )
             if config.run.checkpoint_every:
@@ -325,7 +322,7 @@ def _play(
                 rules=config.server,
                 recorder=recorder,
                 seed=seed,
-                data_names=DataNames(dataset.class_names, dataset.feature_names),
+                admission=_admission(config, dataset),
                 **run,
             )
 
@@ -349,6 +346,12 @@ def _play(
         recorder.fact("wall_s", wall_s())
         recorder.fact("events_sha256", recorder.events_sha256)
         return recorder.summary(), models_of(outcome, server.naming)
+
+
+def _admission(config: Config, dataset: Dataset) -> Admission:
+    """Return what the run demands of clients that join it."""
+    names = DataNames(dataset.class_names, dataset.feature_names)
+    return Admission(config.deploy.names, input_shape(dataset.test_x), dataset.task, dataset.n_classes, names)
 
 
 def _initial(config: Config, dataset: Dataset) -> InitialState | None:

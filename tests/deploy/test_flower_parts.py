@@ -54,14 +54,14 @@ def test_flowers_error_codes_become_failures(code: int, kind: str) -> None:
     assert reply.failure.kind == kind
 
 
-def test_a_reply_with_unexpected_content_is_a_failure() -> None:
+def test_a_reply_with_unexpected_content_cannot_be_read() -> None:
     message = wire.message_of(Call(5, "describe", {}))
-    for text in ("[1]", "{", '"x"'):
+    for text in ("[1]", "{", '"x"', "[" * 200_000):
         odd = Message(RecordDict({"told": ConfigRecord({"json": text})}), reply_to=message)
-        reply = wire.reply_of(odd)
-        assert reply.failure is not None
-        assert reply.failure.kind == "failed"
-    assert wire.reply_of(Message(RecordDict(), reply_to=message)).failure is not None
+        with pytest.raises(ValueError, match=r"JSON|Expecting"):
+            wire.reply_of(odd)
+    with pytest.raises(KeyError):
+        wire.reply_of(Message(RecordDict(), reply_to=message))
 
 
 def test_the_submitted_app_holds_nothing_but_two_imports() -> None:

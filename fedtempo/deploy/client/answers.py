@@ -37,6 +37,7 @@ from fedtempo.learning.procedures import PROCEDURES, make_visit
 from fedtempo.learning.state import FlatModel, Vector
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct
+from fedtempo.parts.foreign_text import one_line
 from fedtempo.parts.inputs import input_shape, is_several, shape_as_json
 from fedtempo.parts.natural_order import listed
 from fedtempo.runs.config import network_from
@@ -125,7 +126,9 @@ class Answers:
         """
         if kind == "notice":  # informs only, so the last reply may still be requested again
             log.warning(
-                "visit %s: the server rejects the update: %s", content.get("stay"), _one_line(content.get("why"))
+                "visit %s: the server rejects the update: %s",
+                one_line(content.get("stay"), _MAX_REASON_CHARS),
+                one_line(content.get("why"), _MAX_REASON_CHARS),
             )
             return {}, ()
         name = content.get("call")
@@ -141,13 +144,15 @@ class Answers:
         try:
             reply = self._answer(kind, content, arrays)
         except FedtempoError as error:
-            log.warning("%s rejected: %s", kind, "\n".join(filter(None, [str(error), error.frames])))
+            log.warning("%s rejected: %s", one_line(kind, _MAX_REASON_CHARS), one_line(error))
+            for line in error.frames.splitlines():
+                log.warning("  %s", one_line(line))
             return {"refused": str(error)}, ()
         except (KeyError, TypeError, ValueError) as error:
-            log.warning("%s is an invalid call: %r", kind, error)
+            log.warning("%s is an invalid call: %s", one_line(kind, _MAX_REASON_CHARS), one_line(repr(error)))
             return {"refused": f"invalid call: {error!r}"}, ()
         except (MemoryError, RuntimeError) as error:
-            log.exception("%s failed", kind)
+            log.exception("%s failed", one_line(kind, _MAX_REASON_CHARS))
             return {"refused": f"{type(error).__name__}: {error}"}, ()
         log.info("%s answered in %.2f s", _named(kind, content), time.perf_counter() - began)
         return reply
@@ -439,12 +444,9 @@ def _some(arrays: Arrays) -> tuple[Vector, Arrays]:
     return arrays[0], arrays[1:]
 
 
-def _one_line(text: Any) -> str:
-    return " ".join(str(text).split())[:_MAX_REASON_CHARS]
-
-
 def _named(kind: str, content: Mapping[str, Any]) -> str:
-    return f"{kind} {content['stay']}" if "stay" in content else kind
+    """Return a call's kind and visit for the log."""
+    return one_line(f"{kind} {content['stay']}" if "stay" in content else kind, _MAX_REASON_CHARS)
 
 
 @contextlib.contextmanager

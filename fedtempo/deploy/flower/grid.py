@@ -6,7 +6,7 @@ import base64
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -100,7 +100,7 @@ class FlowerGrid:
             self._replies.expect(name)
         return name
 
-    def pull(self, names: Sequence[str]) -> dict[str, Reply]:
+    def pull(self, names: Mapping[str, int]) -> dict[str, Reply]:
         return self._translated(lambda: self._replies.pull(names))
 
     def close(self) -> None:

@@ -7,9 +7,12 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
+from flwr.common.constant import SType
 
+from fedtempo.deploy.live.bounds import object_of
 from fedtempo.deploy.live.messages import Arrays, Call, Failure, Reply
+from fedtempo.deploy.live.npy import array_of
 
 _GONE = {3: "the message expired", 4: "the reply expired", 5: "its node is offline"}
 _CRASHED = 8
@@ -38,7 +41,7 @@ def answer_to(message: Message, content: Mapping[str, Any], arrays: Arrays) -> M
 
 
 def reply_of(message: Message) -> Reply:
-    """Return a message as a reply, which may be a failure."""
+    """Return a message as a reply, which may be a failure. Raises any exception for one that is neither."""
     if message.has_error():
         code, reason = message.error.code, message.error.reason or ""
         if code in _GONE:
@@ -46,10 +49,7 @@ def reply_of(message: Message) -> Reply:
         if code == _CRASHED:
             return Reply(failure=Failure("crashed", f"its process ended: {reason}"))
         return Reply(failure=Failure("failed", f"its program failed (code {code}): {reason}"))
-    try:
-        return Reply(*_read(message.content))
-    except (KeyError, TypeError, ValueError) as error:
-        return Reply(failure=Failure("failed", f"its reply cannot be read: {error!r}"))
+    return Reply(*_read(message.content))
 
 
 def _records(values: Mapping[str, Any], arrays: Arrays) -> RecordDict:
@@ -60,7 +60,12 @@ def _records(values: Mapping[str, Any], arrays: Arrays) -> RecordDict:
 
 
 def _read(content: RecordDict) -> tuple[dict[str, Any], Arrays]:
-    values = json.loads(content.config_records["told"]["json"])
-    if not isinstance(values, dict):
-        raise TypeError(f"its JSON is a {type(values).__name__}, not an object")
-    return values, tuple(content.array_records["arrays"].to_numpy_ndarrays()) if "arrays" in content else ()
+    values = object_of(content.config_records["told"]["json"])
+    arrays = content.array_records["arrays"].values() if "arrays" in content else ()
+    return values, tuple(map(_array, arrays))
+
+
+def _array(array: Array) -> Any:
+    if array.stype != SType.NUMPY:
+        raise ValueError(f"an array of the type {array.stype!r}")
+    return array_of(array.data)

@@ -11,24 +11,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fedtempo.deploy.live.event_log import EventLog
-from fedtempo.deploy.live.joining import LateJoiners
+from fedtempo.deploy.live.joining import Admission, LateJoiners
 from fedtempo.deploy.live.loop import RunLoop
 from fedtempo.deploy.live.messages import (
-    NO_NAMES,
-    DataNames,
+    SMALL_REPLY_BYTES,
     Reply,
     TrainingResult,
     nothing,
-    read_training,
-    read_update,
-    read_vectors,
 )
 from fedtempo.deploy.live.operations import Operations
 from fedtempo.deploy.live.packing import packed
+from fedtempo.deploy.live.replies import read_training, read_update, read_vectors
 from fedtempo.deploy.live.requests import Request, Requests
 from fedtempo.deploy.live.roster import Roster
 from fedtempo.deploy.live.transport import Transport
-from fedtempo.deploy.live.uploads import Uploads, read_examples
+from fedtempo.deploy.live.uploads import BATCH, Uploads, read_examples
 from fedtempo.deploy.live.visits import LiveVisits
 from fedtempo.errors import FedtempoError, RunError
 from fedtempo.federation import Client, ClientUnavailable, Examples, Model, Update, Visit, Work
@@ -81,7 +78,7 @@ class LiveFederation(Central):
         seed: int,
         run: str,
         exchange: Mapping[str, Any],
-        data_names: DataNames = NO_NAMES,
+        admission: Admission,
         horizon: float = math.inf,
         max_commits: int | None = None,
         budget: Budget | None = None,
@@ -91,7 +88,7 @@ class LiveFederation(Central):
         nodes: the clients' nodes when the run begins. transport: see Operations. event_log: past and new events. fleet:
         prior estimates of the clients' times. network: the `[model]` table, from which clients build their models
         together with n_classes and exchange (what travels). run: the run's name, under which clients keep what stays
-        with them. data_names: of the server's data. rules: the `[server]` table (averaging, deadline, limit on bad
+        with them. admission: which clients may join. rules: the `[server]` table (averaging, deadline, limit on bad
         updates).
         """
         loop = asyncio.get_running_loop()
@@ -109,7 +106,7 @@ class LiveFederation(Central):
         self._uploads, self._server_visits = Uploads(), 0
         self._model = Model(0, server.initial())
         self._ended: asyncio.Future[str] = loop.create_future()
-        self._class_names = data_names.of_classes
+        self._class_names = admission.data_names.of_classes
         self._job = {"seed": seed, "network": dict(network), "n_classes": n_classes, "layout": server.layout}
         if server.augment is not None:
             self._job["augment"] = server.augment
@@ -122,7 +119,7 @@ class LiveFederation(Central):
         self._visits = LiveVisits(loop, self._states, self._roster, recorder, horizon, settings.patience_s)
         if budget is not None:
             self._limit_use(budget, fleet, self._visits)
-        self._late_joiners = LateJoiners(loop, self._roster, data_names)
+        self._late_joiners = LateJoiners(loop, self._roster, admission)
         self._operations = Operations(loop, event_log, transport, on_nodes=self._late_joiners.look)
         self._late_joiners.operations = server.operations = self._operations
         server.evaluated = self._collect
@@ -157,7 +154,7 @@ class LiveFederation(Central):
         self._averaging.may_send(model, payload)
         reports = not sends_model(work)
         visit = await self._visits.begin(client, model, group, trains=not reports)
-        content, expected_compute_s = self._work(visit, work)
+        content, training, expected_compute_s = self._work(visit, work)
         expected = self.estimate(client)
         base, sizes = self._needs_base(visit), self._sizes
         more = (base * sizes.base + len(payload) * sizes.vector) / max(1, sizes.down)
@@ -171,11 +168,22 @@ class LiveFederation(Central):
             sections=self._server.sections,
             returns=returns,
             decode=None if transfers is None else transfers.uploaded,
+            training=training,
         )
         if reports:
-            check = partial(read_training, num_examples=client.num_examples)
+            check = partial(read_training, num_examples=client.num_examples, training=training)
         pack = self._pack(transfers)
-        request = Request("train", {**content, "base": base}, check, expected_s, visit.received, base, payload, pack)
+        request = Request(
+            "train",
+            {**content, "base": base},
+            check,
+            expected_s,
+            visit.received,
+            base,
+            payload,
+            pack,
+            self._reply_bytes(0 if reports else 1 + returns),
+        )
         result, took_s = await self._send(visit, request)
         self._note_training(visit, result, took_s, work)
         state = visit.state
@@ -209,9 +217,9 @@ class LiveFederation(Central):
     async def compute(self, visit: Visit, work: Work | None = None) -> None:
         if work is not None:
             must_be_whole(work)
-        content, expected_s = self._work(visit, work)
+        content, training, expected_s = self._work(visit, work)
         content["base"] = visit.state.base
-        check = partial(read_training, num_examples=visit.client.num_examples)
+        check = partial(read_training, num_examples=visit.client.num_examples, training=training)
         result, took_s = await self._send(visit, Request("compute", content, check, expected_s, base=visit.state.base))
         visit.state.returns = 0 if work is None else work.returns
         self._note_training(visit, result, took_s, work)
@@ -230,7 +238,8 @@ class LiveFederation(Central):
             model, *sent = read_vectors(reply, self._server.sections, returns, decode)
             return TrainingResult({}, 0.0, model, tuple(sent))
 
-        request = Request("send", {"stay": visit.state.number}, check, expected_s)
+        content = {"stay": visit.state.number}
+        request = Request("send", content, check, expected_s, reply_bytes=self._reply_bytes(1 + returns))
         result, took_s = await self._requests.send(visit, request)
         return self._done(visit, result, took_s / more)
 
@@ -243,10 +252,15 @@ class LiveFederation(Central):
         upload = self._uploads.begin(client, per_class)
         with visit:
             while (content := upload.next_call()) is not None:
-                check = partial(
-                    read_examples, request=content, input_shape=self._server.input_shape, n_classes=len(per_class)
+                form = self._server.example_form
+                check = partial(read_examples, request=content, form=form, n_classes=len(per_class))
+                request = Request(
+                    "examples",
+                    {**content, **self._class_names},
+                    check,
+                    self.estimate(client).upload_s,
+                    reply_bytes=SMALL_REPLY_BYTES + 4 * BATCH * self._server.example_bytes,
                 )
-                request = Request("examples", {**content, **self._class_names}, check, self.estimate(client).upload_s)
                 try:
                     async with asyncio.timeout_at(None if until is None else until):
                         batch, _ = await self._requests.send(visit, request)
@@ -345,6 +359,10 @@ class LiveFederation(Central):
         """Return the size of vectors that a client sends besides its model, relative to the latter."""
         return vectors * self._sizes.vector / max(1, self._sizes.up)
 
+    def _reply_bytes(self, vectors: int) -> int:
+        """Return the size of the largest reply with so many vectors."""
+        return SMALL_REPLY_BYTES + 2 * vectors * self._sizes.model
+
     def _transfers(self, visit: Visit, number: int) -> CompressedTransfers | None:
         """Return the compressed transfers of a client's visit `number`, if they are compressed."""
         if self._compression is None:
@@ -375,8 +393,8 @@ class LiveFederation(Central):
             self._has_base[visit.client.id] = node
         return result, took_s
 
-    def _work(self, visit: Visit, work: Work | None) -> tuple[dict[str, Any], float]:
-        """Return the content of a training call, and the expected seconds of training."""
+    def _work(self, visit: Visit, work: Work | None) -> tuple[dict[str, Any], Training | None, float]:
+        """Return the content of a training call, the training if no procedure replaces it, and its expected seconds."""
         state = self._states[visit.client.id]
         state.visits += 1
         training = self._resolved(visit.received, work)
@@ -395,7 +413,8 @@ class LiveFederation(Central):
         n = visit.client.num_examples
         configured, requested = self._training.examples_per_visit(n), training.examples_per_visit(n)
         share = compute_scale(work) * requested / max(1, configured)
-        return content, self.estimate(visit.client).compute_s * share
+        measured = training if work is None or work.procedure is None else None
+        return content, measured, self.estimate(visit.client).compute_s * share
 
     def _note_training(self, visit: Visit, result: TrainingResult, took_s: float, work: Work | None) -> None:
         visit.state.statistics, visit.state.compute_s = result.statistics, min(result.compute_s, took_s)

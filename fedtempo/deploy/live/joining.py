@@ -7,12 +7,15 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
+from fedtempo.deploy.live.bounds import BadUpdate
 from fedtempo.deploy.live.loop import RunLoop
-from fedtempo.deploy.live.messages import NO_NAMES, Answer, Call, DataNames, Grid
+from fedtempo.deploy.live.messages import NO_NAMES, Answer, Call, DataNames, Grid, Reply
 from fedtempo.deploy.live.operations import Operations
-from fedtempo.deploy.live.roster import Description, Roster, as_clients, read_description
+from fedtempo.deploy.live.replies import answer_of
+from fedtempo.deploy.live.roster import Description, Roster, as_clients
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.parts.inputs import InputShape
 
@@ -29,6 +32,46 @@ log = logging.getLogger("fedtempo.run")
 
 
 @dataclass(frozen=True)
+class Admission:
+    """What a run demands of the clients that join it.
+
+    names: if given, only clients with these names may join before the run. shape: of an example, task: which labels
+    must fit, n_classes: of the server's data; None for anything. data_names: of the server's data.
+    """
+
+    names: Collection[str] = ()
+    shape: InputShape | None = None
+    task: str | None = None
+    n_classes: int | None = None
+    data_names: DataNames = NO_NAMES
+
+    def call(self, node: int) -> Call:
+        """Return the call that asks a node to describe its client; its result is a description as JSON values."""
+        return Call(node, "describe", self.data_names.all, ttl_s=DESCRIBE_S, check=self.read)
+
+    def read(self, reply: Reply) -> dict[str, Any]:
+        """Return the description in a reply as JSON values. Raises BadUpdate for a client that cannot take part."""
+        try:
+            description = Description.read(reply.content)
+        except ConfigError as error:
+            raise BadUpdate(str(error)) from error
+        name, histogram = description.name, description.label_histogram
+        if self.shape is not None and description.input_shape != self.shape:
+            raise BadUpdate(f"client {name}: its examples have shape {description.input_shape}, not {self.shape}")
+        if self.task is not None and description.task != self.task:
+            raise BadUpdate(f"client {name}: its labels are {description.task}, not {self.task}")
+        if histogram is not None and self.n_classes is not None:
+            if len(histogram) > self.n_classes:
+                raise BadUpdate(
+                    f"client {name}: it has examples of {len(histogram)} classes; the server's data have "
+                    f"{self.n_classes}"
+                )
+            # A client whose data lack the last classes does not know of them.
+            description = replace(description, label_histogram=(*histogram, *[0] * (self.n_classes - len(histogram))))
+        return asdict(description)
+
+
+@dataclass(frozen=True)
 class JoinedClient:
     """A client that has joined: its node and its description."""
 
@@ -40,24 +83,19 @@ def wait_for_clients(
     grid: Grid,
     wanted: int,
     wait_s: float,
+    admission: Admission = Admission(),
     *,
     at_least: int | None = None,
-    names: Collection[str] = (),
-    shape: InputShape | None = None,
-    task: str | None = None,
-    data_names: DataNames = NO_NAMES,
     say: Callable[[str], None] = lambda _: None,
 ) -> list[JoinedClient]:
     """Wait until `wanted` clients have joined, for at most `wait_s` seconds; return them in the order of their names.
 
-    at_least: number of clients that suffices once the time has passed (default: `wanted`). names: if given, only
-    clients with these names are accepted. shape, task: required shape of an example, and the task that labels must fit.
-    data_names: of the server's data. say: receives a line for every client that joins or is
-    rejected. Raises RunError if too few clients join.
+    admission: which clients may join. at_least: number of clients that suffices once the time has passed (default:
+    `wanted`). say: receives a line for every client that joins or is rejected. Raises RunError if too few clients join.
     """
     joined: dict[str, JoinedClient] = {}
-    pending: dict[str, int] = {}
-    """Nodes that were asked to describe their client, by the name of the call."""
+    pending: dict[str, Call] = {}
+    """Calls that ask a node to describe its client, by their names."""
     asked_nodes: set[int] = set()
     warn_at: dict[int, float] = {}
     """When to mention that a node has not answered, by its number."""
@@ -65,41 +103,38 @@ def wait_for_clients(
     until = time.monotonic() + wait_s
     while len(joined) < wanted and time.monotonic() < until:
         online = set(grid.node_ids())
-        asked_nodes &= online | set(pending.values())  # a node that left and returned has the same number: ask again
+        # a node that left and returned has the same number: ask again
+        asked_nodes &= online | {call.node for call in pending.values()}
         for node in online - asked_nodes:
-            call = Call(node, "describe", data_names.all, ttl_s=DESCRIBE_S)
+            call = admission.call(node)
             if (name := grid.push(call)) is not None:
                 asked_nodes.add(node)
-                pending[name] = node
+                pending[name] = call
                 warn_at.setdefault(node, time.monotonic() + SILENT_S)
-        for name, reply in (grid.pull(list(pending)) if pending else {}).items():
-            node = pending.pop(name)
-            if reply.failure is not None and reply.failure.kind == "gone":
+        largest = {name: call.reply_bytes for name, call in pending.items()}
+        for name, reply in (grid.pull(largest) if pending else {}).items():
+            if (asked := pending.pop(name, None)) is None:
+                continue
+            node, answer = asked.node, answer_of(asked, reply)
+            if answer.failure is not None and answer.failure.kind == "gone":
                 asked_nodes.discard(node)
                 continue
-            try:
-                if reply.failure is not None:
-                    raise ConfigError(f"it cannot describe its client: {reply.failure.reason}")
-                if "refused" in reply.content:
-                    raise ConfigError(str(reply.content["refused"]))
-                description = Description.read(reply.content)
-                if shape is not None and description.input_shape != shape:
-                    raise ConfigError(
-                        f"client {description.name}: its examples have shape {description.input_shape}, not {shape}"
-                    )
-                if task is not None and description.task != task:
-                    raise ConfigError(f"client {description.name}: its labels are {description.task}, not {task}")
-                if names and description.name not in names:
-                    raise ConfigError(f"client {description.name}: its name is not in deploy.names")
-                if description.name in joined and joined[description.name].node in online - {node}:
-                    raise ConfigError(f"client {description.name}: another node has joined under this name")
-            except ConfigError as error:
+            reason = answer.refusal or answer.flaw
+            if answer.failure is not None:
+                reason = f"it cannot describe its client: {answer.failure.reason}"
+            if reason is None:
+                description = Description.restored(answer.result)
+                if admission.names and description.name not in admission.names:
+                    reason = f"client {description.name}: its name is not in deploy.names"
+                elif description.name in joined and joined[description.name].node in online - {node}:
+                    reason = f"client {description.name}: another node has joined under this name"
+                else:
+                    joined[description.name] = JoinedClient(node, description)
+                    say(f"client {description.name}: {description.num_examples} examples ({len(joined)} of {wanted})")
+            if reason is not None:
                 rejected += 1
-                say(f"node {node} rejected: {error}")
-            else:
-                joined[description.name] = JoinedClient(node, description)
-                say(f"client {description.name}: {description.num_examples} examples ({len(joined)} of {wanted})")
-        for node in [node for node in pending.values() if time.monotonic() >= warn_at[node]]:
+                say(f"node {node} rejected: {reason}")
+        for node in [call.node for call in pending.values() if time.monotonic() >= warn_at[call.node]]:
             warn_at[node] = math.inf
             say(no_description(node, SILENT_S))
         time.sleep(_POLL_S)
@@ -129,13 +164,13 @@ def no_description(node: int, seconds: float) -> str:
 class LateJoiners:
     """Asks nodes that come online during a run to describe their client, and updates the roster.
 
-    data_names: of the server's data. operations: sends the requests to nodes; set before the first `look`.
+    admission: which clients may join. operations: sends the requests to nodes; set before the first `look`.
     """
 
     operations: Operations
 
-    def __init__(self, loop: RunLoop, roster: Roster, data_names: DataNames) -> None:
-        self._loop, self._roster, self._data_names = loop, roster, data_names
+    def __init__(self, loop: RunLoop, roster: Roster, admission: Admission) -> None:
+        self._loop, self._roster, self._admission = loop, roster, admission
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked_nodes: set[int] = set()
         self._warned_nodes: set[int] = set()
@@ -155,8 +190,7 @@ class LateJoiners:
             task.cancel()
 
     async def _ask(self, node: int) -> None:
-        call = Call(node, "describe", self._data_names.all, ttl_s=DESCRIBE_S, check=read_description)
-        operation = self.operations.call(call)
+        operation = self.operations.call(self._admission.call(node))
         try:
             await asyncio.wait([operation.future], timeout=SILENT_S)
             if not operation.future.done():
@@ -166,7 +200,7 @@ class LateJoiners:
                 return
             answer: Answer = operation.future.result()
             if answer.result is not None:  # else it is not a client of this run
-                replaced = self._roster.introduce(node, Description(**answer.result))
+                replaced = self._roster.introduce(node, Description.restored(answer.result))
                 if replaced is not None:
                     self.operations.hang_up(replaced)
             elif (reason := answer.flaw or answer.refusal) is not None:

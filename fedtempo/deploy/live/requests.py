@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedtempo.deploy.live.loop import RunLoop
-from fedtempo.deploy.live.messages import Answer, Arrays, Call, Kind, Reply, nothing
+from fedtempo.deploy.live.messages import SMALL_REPLY_BYTES, Answer, Arrays, Call, Kind, Reply, nothing
 from fedtempo.deploy.live.operations import Operations
 from fedtempo.deploy.live.roster import Roster
 from fedtempo.deploy.live.visits import LiveVisits, LiveVisitState
@@ -30,7 +30,7 @@ class Request:
 
     content: JSON values. check: see Call. expected_s: seconds that the answer is expected to take. model: whose
     parameters to attach. base: whether to attach what does not travel, too. payload: models to attach after these.
-    pack: makes what is sent of the model's vector, if it is compressed.
+    pack: makes what is sent of the model's vector, if it is compressed. reply_bytes: see Call.
     """
 
     kind: Kind
@@ -41,6 +41,7 @@ class Request:
     base: bool = False
     payload: tuple[Model, ...] = ()
     pack: Callable[[Vector], Any] | None = None
+    reply_bytes: int = SMALL_REPLY_BYTES
 
 
 class Requests:
@@ -85,6 +86,7 @@ class Requests:
             ttl_s=2 * deadline_s + settings.outage_s,
             attached=None if request.model is None else lambda: self._arrays(request),
             check=request.check,
+            reply_bytes=request.reply_bytes,
         )
         began = self._loop.now
         state.due = began + deadline_s

@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from fedtempo.deploy.live.messages import BadUpdate, Reply
+from pydantic import AfterValidator, Field
+from pydantic.dataclasses import dataclass
+
+from fedtempo.data.labels import Task
+from fedtempo.deploy.live.bounds import MAX_EXAMPLES, shown
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
-from fedtempo.parts.inputs import InputShape, shape_of_json
+from fedtempo.parts.construct import construct, names_of_fields
+from fedtempo.parts.fields import STRICT, Interval
+from fedtempo.parts.inputs import shape_of_json
 from fedtempo.parts.natural_order import natural
 from fedtempo.version import PROTOCOL
 
+_MAX_CLASSES = 10**6
+_MAX_INPUTS, _MAX_SIDES, _MAX_SIDE = 100, 16, 10**9
 
-@dataclass(frozen=True)
+
+def _bounded(shape: Any) -> Any:
+    """Return a shape. Raises ValueError unless it is one that examples can have."""
+    parts = list(shape.values()) if isinstance(shape, dict) else [shape] if _is_sides(shape) else list(shape)
+    if len(parts) > _MAX_INPUTS or not all(map(_is_sides, parts)):
+        raise ValueError("must be the shape of an example, or of each of its inputs")
+    return shape
+
+
+def _is_sides(shape: Any) -> bool:
+    return (
+        isinstance(shape, tuple)
+        and len(shape) <= _MAX_SIDES
+        and all(type(side) is int and 0 <= side <= _MAX_SIDE for side in shape)
+    )
+
+
+@dataclass(frozen=True, config=STRICT)
 class Description:
     """A client's description of itself.
 
@@ -25,51 +48,45 @@ class Description:
     (classes, tokens, numbers).
     """
 
-    name: str
-    num_examples: int
-    label_histogram: tuple[int, ...] | None
+    name: Annotated[str, Field(pattern=r"^[\w.-]{1,64}$")]
+    num_examples: Annotated[int, Interval(ge=1, le=MAX_EXAMPLES)]
+    label_histogram: (
+        Annotated[
+            tuple[Annotated[int, Interval(ge=0, le=MAX_EXAMPLES)], ...], Field(strict=False, max_length=_MAX_CLASSES)
+        ]
+        | None
+    )
     shares_examples: bool
-    input_shape: InputShape
-    task: str = "classes"
+    input_shape: Annotated[Any, AfterValidator(_bounded)]
+    task: Task = "classes"
+
+    def __post_init__(self) -> None:
+        if self.label_histogram is not None and sum(self.label_histogram) != self.num_examples:
+            raise ValueError(
+                f"label_histogram: has {sum(self.label_histogram)} examples; num_examples = {self.num_examples}"
+            )
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Description:
         """Read a description from a reply. Raises ConfigError if it is invalid."""
         if content.get("protocol") != PROTOCOL:
             raise ConfigError(
-                f"protocol version {content.get('protocol')!r}, but the server has {PROTOCOL}: install its fedtempo"
+                f"protocol version {shown(content.get('protocol'))}, but the server has {PROTOCOL}: install its "
+                "fedtempo"
             )
+        values = {name: content[name] for name in names_of_fields(cls) if name in content}
         try:
-            histogram = content["label_histogram"]
-            read = cls(
-                name=str(content["name"]),
-                num_examples=int(content["num_examples"]),
-                label_histogram=None if histogram is None else tuple(int(count) for count in histogram),
-                shares_examples=content["shares_examples"] is True,
-                input_shape=shape_of_json(content["input_shape"]),
-                task=str(content.get("task", "classes")),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ConfigError(f"a client's description is invalid: {error!r}") from error
-        if not re.fullmatch(r"[\w.-]{1,64}", read.name):
-            raise ConfigError(f"client name {read.name[:80]!r}: must have 1 to 64 letters, digits, . _ or -")
-        if read.num_examples < 1 or min(read.label_histogram or (0,)) < 0:
-            raise ConfigError(f"client {read.name}: invalid numbers of examples; it needs at least one")
-        return read
+            values["input_shape"] = shape_of_json(values.get("input_shape"))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ConfigError(f"client.input_shape = {shown(values.get('input_shape'))}: no shape") from error
+        values["shares_examples"] = values.get("shares_examples") is True
+        return construct(cls, values, "client")
 
     @classmethod
     def restored(cls, description: Mapping[str, Any]) -> Description:
         """Return the description that a journal holds as JSON values."""
         histogram, shape = description["label_histogram"], shape_of_json(description["input_shape"])
         return cls(**{**description, "label_histogram": histogram and tuple(histogram), "input_shape": shape})
-
-
-def read_description(reply: Reply) -> dict[str, Any]:
-    """Read a description as JSON values. Raises BadUpdate if it is invalid."""
-    try:
-        return asdict(Description.read(reply.content))
-    except ConfigError as error:
-        raise BadUpdate(str(error)) from error
 
 
 def as_clients(descriptions: Iterable[Description]) -> tuple[Client, ...]:

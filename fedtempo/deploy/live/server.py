@@ -6,11 +6,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
+import torch
+
 from fedtempo.deploy.live.event_log import ReceivedModel
 from fedtempo.deploy.live.messages import TrainingResult
 from fedtempo.deploy.live.operations import Operation, Operations
+from fedtempo.deploy.live.uploads import ExampleForm
 from fedtempo.errors import FedtempoError, WorkerError
 from fedtempo.learning.examples import Examples
+from fedtempo.learning.forward import outputs_of
 from fedtempo.learning.local import train
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
@@ -45,8 +50,8 @@ class Server:
         self.base: Vector = self._model.vector[self.sections.moving :].numpy().copy()
         """What does not travel: the first values of local parameters, and frozen parameters."""
         self.layout, self.augment = self._model.layout, job.augment
-        self.input_shape = job.x.shape[1:]
-        """Shape of an uploaded example, which has one input."""
+        self.example_form = _form_of(job)
+        """What uploaded examples must look like."""
         self.example_bytes = job.x[:1].nbytes
 
     def initial(self) -> Any:
@@ -133,6 +138,20 @@ class Server:
         if raised is not error:
             raised.__cause__ = error
         return raised
+
+
+def _form_of(job: Job) -> ExampleForm:
+    """Return the form of the server's own examples. Only those with one input can be uploaded."""
+
+    def compute(x: Array) -> object:
+        model = job.model()  # of its own, since examples are read in another thread
+        model.module.eval()
+        with torch.inference_mode():
+            return outputs_of(model.module, torch.from_numpy(x))
+
+    numbers = job.x.dtype.kind == "f"
+    largest = float(np.abs(job.x).max(initial=0.0)) if numbers else 0.0
+    return ExampleForm(job.x.shape[1:], job.x.dtype, largest, compute)
 
 
 class PendingEvaluation:

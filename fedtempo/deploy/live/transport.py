@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fedtempo.deploy.live.event_log import CallSent, NodesOnline, OperationEnded
-from fedtempo.deploy.live.messages import Answer, Call, Failure, Grid, GridError, answer_of
+from fedtempo.deploy.live.messages import Answer, Call, Failure, Grid, GridError
+from fedtempo.deploy.live.replies import answer_of
 
 T = TypeVar("T")
 
@@ -152,7 +153,8 @@ class Transport:
         """Post the replies that have arrived; return whether there were any."""
         if not self._waiting:
             return False
-        replies = self._timed(lambda: self._grid.pull(list(self._waiting)))
+        largest = {name: pending.call.reply_bytes for name, pending in self._waiting.items()}
+        replies = self._timed(lambda: self._grid.pull(largest))
         for name, reply in replies.items():
             if (pending := self._waiting.pop(name, None)) is None:
                 continue

@@ -2,18 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fedtempo.deploy.live.messages import BadUpdate, Reply
+from fedtempo.deploy.live.bounds import BadUpdate
+from fedtempo.deploy.live.messages import Reply
 from fedtempo.federation import Client, Examples
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BATCH = 64
 """Examples per message; small, since a batch in transit at the deadline is lost."""
+
+
+_MOST_TIMES = 100.0
+"""Numbers in an example may be this many times as large as the largest of the server's own examples, or of 1."""
+
+
+@dataclass(frozen=True)
+class ExampleForm:
+    """What an uploaded example must look like to be trained on, as the server's own do.
+
+    largest: magnitude of the largest number in them. compute: computes the network's outputs for examples; raises any
+    exception if it cannot, as for symbols that the network does not know.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    largest: float
+    compute: Callable[[Array], object]
+
+    def read(self, x: Array) -> Array:
+        """Return examples as the network takes them. Raises BadUpdate for unusable ones."""
+        whole = self.dtype.kind in "iu"
+        if x.shape[1:] != self.shape or x.dtype.kind not in ("iu" if whole else "f"):
+            raise BadUpdate(f"its examples are {x.dtype} of shape {x.shape[1:]}, not {self.dtype} of {self.shape}")
+        with np.errstate(over="ignore"):
+            read = x.astype(self.dtype)
+        if whole:
+            try:
+                self.compute(read)
+            except Exception as error:
+                raise BadUpdate(f"the network cannot compute with its examples: {error}") from error
+        elif not np.isfinite(read).all():
+            raise BadUpdate("its examples contain values that are not finite")
+        elif (most := float(np.abs(read).max(initial=0.0))) > _MOST_TIMES * max(1.0, self.largest):
+            raise BadUpdate(
+                f"its examples contain {most:.3g}; the largest of the server's is {self.largest:.3g}, and at most "
+                f"{_MOST_TIMES:g} times as much is accepted"
+            )
+        return read
 
 
 class Uploads:
@@ -69,19 +110,19 @@ class ExampleRequest:
 
 
 def read_examples(
-    reply: Reply, request: Mapping[str, Any], input_shape: Sequence[int], n_classes: int
+    reply: Reply, request: Mapping[str, Any], form: ExampleForm, n_classes: int
 ) -> tuple[Array, Array, list[int]]:
     """Read a batch: inputs, labels, and the numbers requested of each class. Raises BadUpdate for anything else."""
     if len(reply.arrays) != 2:
         raise BadUpdate(f"it has {len(reply.arrays)} arrays instead of inputs and labels")
     x, y = reply.arrays
-    if x.shape != (len(y), *input_shape) or x.dtype.kind not in "fi" or y.ndim != 1 or y.dtype.kind != "i":
+    if y.ndim != 1 or y.dtype.kind != "i" or x.ndim == 0 or len(x) != len(y):
         raise BadUpdate(f"its examples are {x.dtype} of shape {x.shape}, its labels {y.dtype} of shape {y.shape}")
-    if x.dtype.kind == "f" and not np.isfinite(x).all():
-        raise BadUpdate("its examples contain values that are not finite")
+    requested: list[int] = list(request["take"])
+    if len(y) > sum(requested):
+        raise BadUpdate("it sent more examples than were requested")
     if len(y) and not 0 <= y.min() <= y.max() < n_classes:
         raise BadUpdate(f"its labels lie outside 0 to {n_classes - 1}")
-    requested: list[int] = list(request["take"])
     if (np.bincount(y, minlength=n_classes) > requested).any():
         raise BadUpdate("it sent more examples than were requested")
-    return x, y.astype(np.int64), requested
+    return form.read(x), y.astype(np.int64), requested

@@ -64,7 +64,7 @@ def test_a_notice_is_logged_in_one_line_and_keeps_remembered_answers(caplog: pyt
     content, (trained,) = answers.answer("train", {**call(), "call": "a:1"}, (VECTOR,))
     assert answers.answer("notice", {"stay": 7, "why": "too\nshort" + 999 * "!", "call": "a:2"}, ()) == ({}, ())
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert line.startswith("visit 7: the server rejects the update: too short!!")
+    assert line.startswith("visit 7: the server rejects the update: too\\nshort!!")
     assert len(line) < 600
     again, (same,) = answers.answer("train", {**call(), "call": "a:1"}, (VECTOR,))
     assert again == content
