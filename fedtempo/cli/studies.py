@@ -241,6 +241,13 @@ def _show_advice(advice: Advice, chosen_on: str) -> None:
     console.print(fitting_table(title, evidence_columns(advice), console.width))
     title = "Where the server's estimates are wrong, and where visits are lost"
     console.print(fitting_table(title, sensitivity_columns(advice), console.width))
+    if advice.league is not None:
+        near = "Near rows" if advice.league.is_near else "The nearest row"
+        title = (
+            f"{near} of the league: times relative to the first of these strategies there; this decides nothing here"
+        )
+        columns = advice.league.columns([evidence.label for evidence in advice.evidence])
+        console.print(fitting_table(title, columns, console.width))
     for label, reason in advice.left_out.items():
         console.print(f"left out: {label}: {reason}", style="dim", highlight=False, soft_wrap=True)
     effort, n = advice.setting.effort, len(advice.evidence)

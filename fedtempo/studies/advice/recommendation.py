@@ -24,6 +24,9 @@ from fedtempo.studies.advice.evidence import (
     Outcome,
     Setting,
 )
+from fedtempo.studies.advice.league import LeagueSays, league_says
+from fedtempo.studies.advice.prior import features_of, read_prior
+from fedtempo.studies.fleet import describe_fleet
 from fedtempo.studies.tuning.report import comparison_lines
 
 if TYPE_CHECKING:
@@ -38,13 +41,15 @@ _SAME = 0.02
 class Advice:
     """The recommended strategy and why.
 
-    evidence: of each strategy that fits, best first. left_out: why others do not fit, by label.
+    evidence: of each strategy that fits, best first. left_out: why others do not fit, by label. league: what the league
+    says of them; None if no row of it has run with one of them.
     """
 
     config: Config
     setting: Setting
     evidence: Sequence[Evidence]
     left_out: Mapping[str, str]
+    league: LeagueSays | None = None
 
     @property
     def best(self) -> Evidence:
@@ -98,7 +103,7 @@ class Advice:
                 f"{who.format(words.aim(self.setting.target_accuracy, self.setting.measure))}: they are ranked by best "
                 "accuracy; try a longer --short or a lower target."
             )
-        return sentences
+        return [*sentences, *([] if self.league is None else self.league.sentences(best.label))]
 
     def _sensitivity(self) -> list[str]:
         finalists = [evidence for evidence in self.evidence if evidence.under]
@@ -150,6 +155,7 @@ class Advice:
                     "setting": asdict(self.setting),
                     "strategies": by_label,
                     "left_out": self.left_out,
+                    "league": None if self.league is None else self.league.facts(),
                 }
             )
         )
@@ -201,7 +207,15 @@ def advise(
 ) -> Advice:
     """Recommend a strategy for a configuration's fleet, data and network; arguments as `collect.gather`."""
     setting, evidence, left_out = gather(config, strategies, budget=budget, short_s=short_s, workers=workers, say=say)
-    return Advice(config, setting, evidence, left_out)
+    return Advice(config, setting, evidence, left_out, _league(config, evidence))
+
+
+def _league(config: Config, evidence: Sequence[Evidence]) -> LeagueSays | None:
+    if (prior := read_prior()) is None:
+        return None
+    configs = {each.label: config.for_comparison(each.label) for each in evidence}
+    says = league_says(features_of(config, describe_fleet(config)), prior, configs)
+    return says if says.rows else None
 
 
 def evidence_columns(advice: Advice) -> list[Column]:

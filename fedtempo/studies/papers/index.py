@@ -11,6 +11,7 @@ from typing import Any
 from fedtempo.errors import ConfigError
 from fedtempo.studies.papers.contest_results import read_results
 from fedtempo.studies.papers.freshness import is_stale
+from fedtempo.studies.papers.league_prior import write_prior
 from fedtempo.studies.papers.output import RESULT, read_result
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.registry import EXHIBITS
@@ -25,11 +26,13 @@ _STALE = """\
 def write_index(folder: Path) -> Path:
     """Write `index.md` over every `result.json` below a folder, and the pages of contests that were run.
 
-    Returns the path of the index. Raises ConfigError as `index_page` and `contest_page` do.
+    For the results that come with fedtempo, also write what advice reads of the league. Returns the path of the index.
+    Raises ConfigError as `index_page` and `contest_page` do.
     """
     for exhibit in EXHIBITS.values():
         if exhibit.page is not None and (folder / exhibit.name / RESULT).exists():
             (folder / f"{exhibit.stem}.md").write_text(contest_page(exhibit, folder), encoding="utf-8")
+    write_prior(folder)
     target = folder / "index.md"
     target.write_text(index_page(folder), encoding="utf-8")
     return target
