@@ -12,4 +12,4 @@ def halved(images: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     """Return images of shape (n, channels, height, width) at half the height and width: means of 2 x 2 pixels."""
     n, channels, height, width = images.shape
     blocks = images.reshape(n, channels, height // 2, 2, width // 2, 2)
-    return blocks.mean(axis=(3, 5), dtype=np.float32)
+    return np.asarray(blocks.mean(axis=(3, 5), dtype=np.float32))
