@@ -152,13 +152,14 @@ class Answer:
 class TrainingResult:
     """Result of a client's training: statistics, seconds of computing, and what came in the same reply.
 
-    model: the model. sent: the vectors that came with it.
+    model: the model. sent: the vectors that came with it. lengths: of the parts of the update, as `outliers.Length`.
     """
 
     statistics: dict[str, float]
     compute_s: float
     model: Any = None
     sent: tuple[Any, ...] = ()
+    lengths: tuple[Any, ...] = ()
 
 
 def nothing(reply: Reply) -> None:

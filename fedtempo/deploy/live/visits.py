@@ -28,7 +28,7 @@ class LiveVisitState:
     deadline of that call, in loop time. compute_s: seconds of training by the client's own clock. compute_scale: see
     `Work`. examples: number of
     examples in it, each counted once per use. base: whether the model came with what does not travel. returns: number
-    of vectors that the client sends besides the model.
+    of vectors that the client sends besides the model. procedure, work: of its training, see `Outliers.judge`.
     """
 
     number: int
@@ -46,6 +46,8 @@ class LiveVisitState:
     statistics: Mapping[str, float] | None = None
     base: bool = False
     returns: int = 0
+    procedure: str = ""
+    work: float = 0.0
 
 
 class LiveVisits(OpenVisits[LiveVisitState]):
