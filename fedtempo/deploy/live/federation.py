@@ -124,7 +124,7 @@ class LiveFederation(Central):
         self._operations = Operations(loop, event_log, transport, on_nodes=self._late_joiners.look)
         self._late_joiners.operations = server.operations = self._operations
         server.evaluated = self._collect
-        self._outliers = Outliers(settings.max_change, self._visits)
+        self._outliers = Outliers(settings.max_change, self._visits, lambda: loop.now)
         self._requests = Requests(
             loop,
             self._operations,

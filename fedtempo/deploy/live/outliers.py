@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -40,8 +41,9 @@ _AGAIN_S = 1.0
 class Outliers:
     """Judges the updates of one run. factor: see the module; 0 accepts all of them."""
 
-    def __init__(self, factor: float, visits: LiveVisits) -> None:
-        self._factor, self._visits = factor, visits
+    def __init__(self, factor: float, visits: LiveVisits, clock: Callable[[], float]) -> None:
+        """clock: returns the loop's time, in which a visit's `hoped` is."""
+        self._factor, self._visits, self._clock = factor, visits, clock
         self._votes: dict[tuple[str, str], dict[int, tuple[float, float]]] = {}
         """Length and work of each client's latest update, by procedure and part, and client."""
         self._waiting: set[Visit[LiveVisitState]] = set()
@@ -52,8 +54,8 @@ class Outliers:
         """Return why an update is rejected; None if it is accepted.
 
         procedure: kind of the update; only those of the same kind are compared. work: steps times learning rate. An
-        update that cannot be compared yet, or is too long beside the others, waits for the visits of other clients that
-        are in progress, since all clients may have moved far.
+        update that is too long beside the others waits for the visits of other clients that are in progress, since all
+        clients may have moved far. One that cannot be compared yet waits for those that are not overdue.
         """
         if not self._factor:
             return None
@@ -63,31 +65,37 @@ class Outliers:
             self._votes.setdefault((procedure, part.of), {})[client] = (part.length, work)
         self._waiting.add(visit)
         try:
-            while (flaw := self._flaw(client, procedure, work, parts, last=False)) is not None:
-                pending = {
-                    other.state.pending.future
-                    for other in self._visits.in_progress()
-                    if other not in self._waiting and other.state.pending is not None and other.client != visit.client
-                }
-                pending = {future for future in pending if not future.done()}
+            while True:
+                few = any(len(self._others(client, procedure, part)) < _FEWEST for part in parts)
+                flaw = self._flaw(client, procedure, work, parts)
+                pending = self._pending(visit, few) if few or flaw is not None else set()
                 if not pending:
-                    return self._flaw(client, procedure, work, parts, last=True)
+                    return flaw
                 await asyncio.wait(pending, timeout=_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
                 await asyncio.sleep(0)  # the other update is judged first, which counts its vote
         finally:
             self._waiting.discard(visit)
-        return flaw
 
-    def _flaw(self, client: int, procedure: str, work: float, parts: Sequence[Length], *, last: bool) -> str | None:
-        """Return why an update is rejected with the votes so far. last: whether there will be no others."""
+    def _pending(self, visit: Visit[LiveVisitState], few: bool) -> set[asyncio.Future[Any]]:
+        """Return the calls in progress of other clients' visits; without those that are overdue if `few`."""
+        return {
+            other.state.pending.future
+            for other in self._visits.in_progress()
+            if other not in self._waiting
+            and other.state.pending is not None
+            and not other.state.pending.future.done()
+            and not (few and self._clock() >= other.state.hoped)
+        }
+
+    def _others(self, client: int, procedure: str, part: Length) -> list[tuple[float, float]]:
+        return [vote for other, vote in self._votes[procedure, part.of].items() if other != client]
+
+    def _flaw(self, client: int, procedure: str, work: float, parts: Sequence[Length]) -> str | None:
+        """Return why an update is rejected with the votes so far."""
         for part in parts:
             at_most = _MAX_LENGTH * max(part.model, math.sqrt(part.size))
-            votes = self._votes[procedure, part.of]
-            others = [vote for other, vote in votes.items() if other != client]
-            if len(others) >= _FEWEST:
+            if len(others := self._others(client, procedure, part)) >= _FEWEST:
                 at_most = min(at_most, self._bound(part, work, others))
-            elif not last:
-                return "there are too few others"
             if part.length > at_most:
                 return (
                     f"its {part.of} has the length {part.length:.3g}, far outside the other clients'; at most "

@@ -21,6 +21,9 @@ from fedtempo.runtime.executors.screening import NOT_FINITE
 from fedtempo.runtime.limits import BadUpdates
 from fedtempo.runtime.server import ServerSettings
 
+_HOPED_S = 5.0
+"""Seconds within which no call is overdue; after these, one that takes twice as long as expected is."""
+
 log = logging.getLogger("fedtempo.run")
 
 
@@ -92,7 +95,7 @@ class Requests:
             reply_bytes=request.reply_bytes,
         )
         began = self._loop.now
-        state.due = began + deadline_s
+        state.due, state.hoped = began + deadline_s, began + max(_HOPED_S, 2 * request.expected_s)
         try:
             answer = await self._answer(visit, call)
             if answer.failure is not None and answer.failure.kind == "crashed":

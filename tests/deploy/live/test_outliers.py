@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from fedtempo.deploy.client.answers import Answers
 from fedtempo.deploy.client.settings import parse_client
+from fedtempo.deploy.live import requests
 from fedtempo.deploy.live.messages import Call, Reply
 from fedtempo.deploy.live.outliers import Outliers
 from fedtempo.deploy.run import deploy_to_folder
@@ -37,7 +39,7 @@ class OneVisit:
 def judged(lengths: list[float], client: int = 0, work: list[float] | None = None, factor: float = 20.0) -> str | None:
     """Judge the update of one client beside those of the others; the model has the length 10."""
     visits = SimpleNamespace(in_progress=list)
-    outliers = Outliers(factor, visits)  # type: ignore[arg-type]
+    outliers = Outliers(factor, visits, lambda: 0.0)  # type: ignore[arg-type]
 
     async def judge() -> str | None:
         order = [*(i for i in range(len(lengths)) if i != client), client]
@@ -199,3 +201,28 @@ def test_a_resumed_run_judges_as_before(tmp_path: Path) -> None:
     assert "refused" in {row.outcome for row in before}
     assert (visits["outcome"][visits["client"] == 3] == "refused").all()
     assert (visits["outcome"][visits["client"] < 3] == "done").all()
+
+
+def test_first_updates_wait_for_no_client_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "_HOPED_S", 0.3)
+    grid = Loopback(digits_clients(3))
+
+    def change(call: Call, reply: Reply) -> Reply:
+        if call.node == 100 and call.kind == "train":
+            time.sleep(4.0)
+        return reply
+
+    grid.change = change
+    took: list[float] = []
+
+    async def script(fed: Federation) -> None:
+        hanging = asyncio.create_task(fed.train(fed.clients[0], fed.model))
+        updates = await fed.train_all(fed.clients[1:], fed.model)
+        took.append(fed.now)
+        fed.commit(await fed.average(updates))
+        await hanging
+        fed.commit(fed.model)
+
+    deploy_to_folder(config(script, run__max_commits=2), tmp_path / "run", grid)
+    grid.close()
+    assert 0.3 <= took[0] < 3.0
