@@ -29,7 +29,7 @@ def comparison_table(comparison: Mapping[str, Any], width: int = 100) -> Table:
     """
     table = fitting_table(words.headline(comparison)[0], comparison_columns(comparison), width)
     if caption := words.significance(comparison):
-        table.caption, table.caption_justify, table.caption_style = Text(caption), "left", "dim"
+        table.caption, table.caption_justify = Text(caption, style="dim"), "left"
     return table
 
 
@@ -37,7 +37,7 @@ def fitting_table(title: str, columns: Sequence[Column], width: int = 100) -> Ta
     """Return a table whose first column names the row; columns that do not fit `width` are left out, the last first."""
     ends = accumulate(_width(column) for column in columns)
     shown = columns[: max(2, sum(end < width for end in ends))]
-    table = Table(title=Text(title), title_style="bold", title_justify="left", box=box.SIMPLE_HEAD, header_style="dim")
+    table = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, header_style="dim")
     for i, column in enumerate(shown):
         table.add_column(Text(column.title), justify="left" if i == 0 else "right", width=_width(column) - _GAP)
     for row in range(len(columns[0].cells)):
@@ -64,9 +64,7 @@ def prediction_table(measures: Iterable[Predicted]) -> Table:
 
 def run_table(summary: Mapping[str, Any]) -> Table:
     """Return a table of one run (`fedtempo.record.summarise`), as `run_rows`."""
-    table = Table(
-        title=Text(run_title(summary)), title_style="bold", title_justify="left", box=box.SIMPLE, show_header=False
-    )
+    table = Table(title=Text(run_title(summary), style="bold"), title_justify="left", box=box.SIMPLE, show_header=False)
     table.add_column(style="dim")
     table.add_column(justify="right")
     aims = target_of(summary) is not None

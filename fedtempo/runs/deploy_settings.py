@@ -48,6 +48,14 @@ class DeploySettings:
         float, Ge(1), Doc("a visit is late after this multiple of its expected time; server.deadline takes precedence")
     ] = 5.0
     deadline_floor_s: Annotated[Positive, Doc("shortest deadline of a visit, seconds")] = 30.0
+    max_change: Annotated[
+        float,
+        Ge(0),
+        Doc(
+            "an update is rejected if it moves the model further than this multiple of the other clients' median "
+            "update (more if these differ much); 0: no such limit"
+        ),
+    ] = 20.0
     patience_s: Annotated[
         NonNegative,
         Doc("seconds that a visit waits for a client that is disconnected or still busy with an earlier visit"),
@@ -62,6 +70,8 @@ class DeploySettings:
     ] = None
 
     def __post_init__(self) -> None:
+        if 0 < self.max_change < 1:
+            raise ValueError(f"max_change = {self.max_change:g}: must be 0, or at least 1")
         if (self.certificate is None) != (self.key is None):
             raise ValueError("certificate, key: give both or none")
         if self.certificate is not None and self.root_certificates is None:

@@ -118,7 +118,7 @@ def test_a_server_whose_app_ended_is_told_how_to_resume() -> None:
     class Refusing:
         _runtime_client, node = None, None
 
-        def get_node_ids(self) -> None:
+        def get_nodes(self) -> None:
             answer = httpx.Response(401, request=httpx.Request("POST", "http://superlink"))
             answer.raise_for_status()
 

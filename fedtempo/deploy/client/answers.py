@@ -124,6 +124,9 @@ class Answers:
 
         If the call has the name of the last one answered, the same reply is returned: its server was restarted.
         """
+        if kind == "notice" and "rejected" in content:
+            log.warning("the server rejects this client: %s", one_line(content["rejected"], _MAX_REASON_CHARS))
+            return {}, ()
         if kind == "notice":  # informs only, so the last reply may still be requested again
             log.warning(
                 "visit %s: the server rejects the update: %s",

@@ -6,14 +6,15 @@ import base64
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import httpx
 from flwr.common.serde import context_from_proto, fab_to_proto, run_from_proto, user_config_to_proto
-from flwr.proto.control_pb2 import StartRunRequest
+from flwr.proto.control_pb2 import ListNodesRequest, StartRunRequest
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.proto.run_pb2 import Run
 from flwr.proto.runtime_pb2 import (
     AcquireTaskRequest,
@@ -21,7 +22,7 @@ from flwr.proto.runtime_pb2 import (
     PushTaskOutputRequest,
     SendTaskHeartbeatRequest,
 )
-from flwr.supercore.constant import TaskType
+from flwr.supercore.constant import NodeStatus, TaskType
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.heartbeat import HeartbeatSender
@@ -35,7 +36,7 @@ from flwr.superlink.grid import HttpGrid
 from fedtempo.deploy.flower.app import bundle
 from fedtempo.deploy.flower.incoming import IncomingReplies
 from fedtempo.deploy.flower.wire import message_of
-from fedtempo.deploy.live.messages import Call, GridError, Reply
+from fedtempo.deploy.live.messages import Call, GridError, Reply, Sender
 from fedtempo.errors import ConfigError, RunError
 
 T = TypeVar("T")
@@ -84,13 +85,21 @@ class Session:
 class FlowerGrid:
     """Implements `Grid`. Operations are retried while the SuperLink is away, for the `outage_s` of `joined`."""
 
-    def __init__(self, grid: HttpGrid, address: str, session: Session) -> None:
+    def __init__(self, grid: HttpGrid, address: str, session: Session, names: Iterable[NodeInfo] = ()) -> None:
+        """names: the nodes that are registered at the SuperLink."""
         self._grid, self._address, self.session = grid, address, session
         self._replies = IncomingReplies(grid._runtime_client, grid.node, session.run_id)
         self.interruptions = 0
+        self._registered: dict[int, str] = registered_names(names)
+        """The names for which keys were registered, by the nodes of these keys."""
 
     def node_ids(self) -> list[int]:
-        return self._translated(lambda: list(self._grid.get_node_ids()))
+        nodes = self._translated(lambda: list(self._grid.get_nodes()))
+        self._registered |= registered_names(nodes)
+        return [node.node_id for node in nodes]
+
+    def sender(self, node: int) -> Sender:
+        return Sender(self._registered.get(node), frozenset(self._registered.values()))
 
     def push(self, call: Call) -> str | None:
         message = message_of(call)
@@ -140,7 +149,7 @@ def joined(superlink: SuperLink, outage_s: float, former: Session | None = None)
             raise RunError(f"SuperLink {superlink.address} rejects the run: {error.response.text or error}") from error
         except httpx.HTTPError as error:
             raise RunError(f"SuperLink {superlink.address} cannot be reached: {error}") from error
-    flower_grid = FlowerGrid(grid, superlink.address, session)
+    flower_grid = FlowerGrid(grid, superlink.address, session, registered_nodes(superlink))
     client = grid._runtime_client
     grid._retry_invoker = client._retry_invoker = _retry_invoker(outage_s, flower_grid.interrupted)
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = session.task_id, session.run_id, session.node_id
@@ -200,6 +209,23 @@ def control(superlink: SuperLink) -> ControlHttpClient:
         root_certificates=superlink.certificates,
         interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr CLI")],
     )
+
+
+def registered_nodes(superlink: SuperLink) -> list[NodeInfo]:
+    """Return the nodes registered at a SuperLink. Raises RunError if it does not say."""
+    client = control(superlink)
+    try:
+        nodes = client.ListNodes(ListNodesRequest()).nodes_info
+        return [node for node in nodes if node.status != NodeStatus.UNREGISTERED]
+    except httpx.HTTPError as error:
+        raise RunError(f"SuperLink {superlink.address} does not list its nodes: {error}") from error
+    finally:
+        client.close()
+
+
+def registered_names(nodes: Iterable[NodeInfo]) -> dict[int, str]:
+    """Return the names for which the keys of nodes were registered, by the nodes' numbers."""
+    return {node.node_id: node.name for node in nodes if node.name}
 
 
 def _submit(superlink: SuperLink) -> int:

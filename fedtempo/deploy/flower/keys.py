@@ -26,7 +26,7 @@ from flwr.proto.control_pb2 import RegisterNodeRequest
 from flwr.supercore.error import ApiErrorCode, FlowerError
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
-from fedtempo.deploy.flower.grid import SuperLink, control
+from fedtempo.deploy.flower.grid import SuperLink, control, registered_nodes
 from fedtempo.errors import ConfigError, RunError
 
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 365
@@ -59,13 +59,21 @@ def make_keys(folder: Path, hosts: Sequence[str], clients: Iterable[str], *, ren
 def register(superlink: SuperLink, folder: Path) -> list[str]:
     """Register the clients whose public keys (*.pub) are in `folder`; return the names of newly registered ones.
 
-    Raises ConfigError for an invalid key, RunError if the SuperLink does not answer.
+    A name belongs to the key that was registered for it. Raises ConfigError for an invalid key and for a name that was
+    registered for another key, RunError if the SuperLink does not answer.
     """
     new = []
+    taken = {node.name: node for node in registered_nodes(superlink) if node.name}
     client = control(superlink)
     try:
         for path in sorted(folder.glob("*.pub")):
             request = RegisterNodeRequest(public_key=_public(path), name=path.stem)
+            other = taken.get(path.stem)
+            if other is not None and other.public_key != request.public_key:
+                raise ConfigError(
+                    f"{path}: {path.stem} was registered for another key, as node {other.node_id}; if that key is no "
+                    f"longer used, run `flwr supernode unregister {other.node_id}` first"
+                )
             try:
                 client.RegisterNode(request)
             except httpx.HTTPStatusError as error:

@@ -210,8 +210,8 @@ class EventLog:
         assert self._files is not None
         value = decode(packed, list(map(self._files.reference, models)))
         match value:
-            case ("training", statistics, compute_s, model, *sent):
-                return TrainingResult(statistics, compute_s, model, tuple(sent))
+            case ("training", statistics, compute_s, lengths, model, *sent):
+                return TrainingResult(statistics, compute_s, model, tuple(sent), lengths)
             case ("other", other):
                 return other
         raise ValueError(f"unknown kind of result: {value!r}")
@@ -229,7 +229,8 @@ def _packed(result: Any) -> tuple[Any, list[str]]:
         return len(models) - 1
 
     if isinstance(result, TrainingResult):
-        return encode(("training", result.statistics, result.compute_s, result.model, *result.sent), model), models
+        numbers = (result.statistics, result.compute_s, result.lengths)
+        return encode(("training", *numbers, result.model, *result.sent), model), models
     return encode(("other", result), model), models
 
 

@@ -20,8 +20,9 @@ from fedtempo.deploy.live.messages import (
     nothing,
 )
 from fedtempo.deploy.live.operations import Operations
+from fedtempo.deploy.live.outliers import Outliers
 from fedtempo.deploy.live.packing import packed
-from fedtempo.deploy.live.replies import read_training, read_update, read_vectors
+from fedtempo.deploy.live.replies import read_sent, read_training, read_update
 from fedtempo.deploy.live.requests import Request, Requests
 from fedtempo.deploy.live.roster import Roster
 from fedtempo.deploy.live.transport import Transport
@@ -123,6 +124,7 @@ class LiveFederation(Central):
         self._operations = Operations(loop, event_log, transport, on_nodes=self._late_joiners.look)
         self._late_joiners.operations = server.operations = self._operations
         server.evaluated = self._collect
+        self._outliers = Outliers(settings.max_change, self._visits, lambda: loop.now)
         self._requests = Requests(
             loop,
             self._operations,
@@ -162,8 +164,10 @@ class LiveFederation(Central):
         expected_s = expected.download_s * (1 + more) + expected_compute_s + expected.upload_s * (1 + more_up)
         self._count_download(base, len(payload))
         transfers = self._transfers(visit, self._states[client.id].visits)
+        received: list[Vector] = []
         check: Callable[[Reply], TrainingResult] = partial(
             read_update,
+            received=received,
             num_examples=client.num_examples,
             sections=self._server.sections,
             returns=returns,
@@ -183,8 +187,11 @@ class LiveFederation(Central):
             payload,
             pack,
             self._reply_bytes(0 if reports else 1 + returns),
+            None if reports else visit.received,
+            received,
         )
         result, took_s = await self._send(visit, request)
+        await self._judge(visit, result)
         self._note_training(visit, result, took_s, work)
         state = visit.state
         # Both directions count with the same time per byte, since they cannot be told apart.
@@ -234,13 +241,15 @@ class LiveFederation(Central):
         transfers = self._transfers(visit, self._states[visit.client.id].visits)
         decode = None if transfers is None else transfers.uploaded
 
-        def check(reply: Reply) -> TrainingResult:
-            model, *sent = read_vectors(reply, self._server.sections, returns, decode)
-            return TrainingResult({}, 0.0, model, tuple(sent))
-
+        received: list[Vector] = []
+        check = partial(read_sent, sections=self._server.sections, returns=returns, decode=decode, received=received)
         content = {"stay": visit.state.number}
-        request = Request("send", content, check, expected_s, reply_bytes=self._reply_bytes(1 + returns))
+        size = self._reply_bytes(1 + returns)
+        request = Request(
+            "send", content, check, expected_s, reply_bytes=size, measured=visit.received, received=received
+        )
         result, took_s = await self._requests.send(visit, request)
+        await self._judge(visit, result)
         return self._done(visit, result, took_s / more)
 
     async def upload_examples(
@@ -393,11 +402,23 @@ class LiveFederation(Central):
             self._has_base[visit.client.id] = node
         return result, took_s
 
+    async def _judge(self, visit: Visit, result: TrainingResult) -> None:
+        """Reject an update that is far outside the others. Raises ClientUnavailable then."""
+        try:
+            flaw = await self._outliers.judge(visit, visit.state.procedure, visit.state.work, result.lengths)
+        except BaseException:
+            visit.release()
+            raise
+        if flaw is not None:
+            self._requests.reject(visit, flaw)
+
     def _work(self, visit: Visit, work: Work | None) -> tuple[dict[str, Any], Training | None, float]:
         """Return the content of a training call, the training if no procedure replaces it, and its expected seconds."""
         state = self._states[visit.client.id]
         state.visits += 1
         training = self._resolved(visit.received, work)
+        visit.state.procedure = "" if work is None or work.procedure is None else work.procedure
+        visit.state.work = training.steps_per_visit(visit.client.num_examples) * training.lr
         content = {
             "stay": visit.state.number,
             "job": self._job,

@@ -12,7 +12,7 @@ from typing import Any
 
 from fedtempo.deploy.live.bounds import BadUpdate
 from fedtempo.deploy.live.loop import RunLoop
-from fedtempo.deploy.live.messages import NO_NAMES, Answer, Call, DataNames, Grid, Reply
+from fedtempo.deploy.live.messages import NO_NAMES, Answer, Call, DataNames, Grid, Reply, nothing
 from fedtempo.deploy.live.operations import Operations
 from fedtempo.deploy.live.replies import answer_of
 from fedtempo.deploy.live.roster import Description, Roster, as_clients
@@ -56,6 +56,8 @@ class Admission:
         except ConfigError as error:
             raise BadUpdate(str(error)) from error
         name, histogram = description.name, description.label_histogram
+        if (objection := reply.sender.objection_to(name)) is not None:
+            raise BadUpdate(f"client {name}: {objection}")
         if self.shape is not None and description.input_shape != self.shape:
             raise BadUpdate(f"client {name}: its examples have shape {description.input_shape}, not {self.shape}")
         if self.task is not None and description.task != self.task:
@@ -115,7 +117,8 @@ def wait_for_clients(
         for name, reply in (grid.pull(largest) if pending else {}).items():
             if (asked := pending.pop(name, None)) is None:
                 continue
-            node, answer = asked.node, answer_of(asked, reply)
+            node = asked.node
+            answer = answer_of(asked, replace(reply, sender=grid.sender(node)))
             if answer.failure is not None and answer.failure.kind == "gone":
                 asked_nodes.discard(node)
                 continue
@@ -134,6 +137,7 @@ def wait_for_clients(
             if reason is not None:
                 rejected += 1
                 say(f"node {node} rejected: {reason}")
+                grid.push(_notice(node, reason))
         for node in [call.node for call in pending.values() if time.monotonic() >= warn_at[call.node]]:
             warn_at[node] = math.inf
             say(no_description(node, SILENT_S))
@@ -161,6 +165,11 @@ def no_description(node: int, seconds: float) -> str:
     return f"node {node} is online but has not described its client for {seconds:g} s: it is busy, or hangs"
 
 
+def _notice(node: int, reason: str) -> Call:
+    """Return the call that tells a node why its client cannot take part."""
+    return Call(node, "notice", {"rejected": reason}, ttl_s=DESCRIBE_S, check=nothing)
+
+
 class LateJoiners:
     """Asks nodes that come online during a run to describe their client, and updates the roster.
 
@@ -174,6 +183,7 @@ class LateJoiners:
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked_nodes: set[int] = set()
         self._warned_nodes: set[int] = set()
+        self._rejected_nodes: set[int] = set()
 
     def look(self, nodes: Sequence[int]) -> None:
         """Ask those of the nodes now online that are new to describe their client."""
@@ -200,13 +210,22 @@ class LateJoiners:
                 return
             answer: Answer = operation.future.result()
             if answer.result is not None:  # else it is not a client of this run
-                replaced = self._roster.introduce(node, Description.restored(answer.result))
-                if replaced is not None:
-                    self.operations.hang_up(replaced)
+                introduced = self._roster.introduce(node, Description.restored(answer.result))
+                if introduced.replaced is not None:
+                    self.operations.hang_up(introduced.replaced)
+                if introduced.objection is not None:
+                    self._reject(node, introduced.objection)
             elif (reason := answer.flaw or answer.refusal) is not None:
-                self._warn(node, f"node {node} rejected: {reason}")
+                self._reject(node, reason)
         finally:
             self._asked_nodes.discard(node)
+
+    def _reject(self, node: int, reason: str) -> None:
+        """Log once, here and at the client, why a node cannot take part."""
+        if node not in self._rejected_nodes:
+            self._rejected_nodes.add(node)
+            self.operations.call(_notice(node, reason)).wanted = False
+            self._warn(node, f"node {node} rejected: {reason}")
 
     def _warn(self, node: int, line: str) -> None:
         """Log one warning per node, and none while a resumed run is replayed."""

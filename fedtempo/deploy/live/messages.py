@@ -72,6 +72,25 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Sender:
+    """The names that a node may use. registered: the name for which its key was registered; None if for none.
+
+    others: names that were registered for other keys.
+    """
+
+    registered: str | None = None
+    others: frozenset[str] = frozenset()
+
+    def objection_to(self, name: str) -> str | None:
+        """Return why a node may not use a name; None if it may."""
+        if self.registered is not None and name != self.registered:
+            return f"its key was registered for {self.registered}"
+        if self.registered is None and name in self.others:
+            return "the name was registered for another key"
+        return None
+
+
+@dataclass(frozen=True)
 class Reply:
     """A client's reply to a call: content and arrays, or a failure, or why it cannot be read (flaw)."""
 
@@ -79,6 +98,7 @@ class Reply:
     arrays: Arrays = ()
     failure: Failure | None = None
     flaw: str | None = None
+    sender: Sender = Sender()
 
 
 class GridError(RunError):
@@ -95,6 +115,10 @@ class Grid(Protocol):
 
     def node_ids(self) -> Sequence[int]:
         """Return the nodes now online."""
+        ...
+
+    def sender(self, node: int) -> Sender:
+        """Return the names that a node may use, as of the last `node_ids`."""
         ...
 
     def push(self, call: Call) -> str | None:
@@ -128,13 +152,14 @@ class Answer:
 class TrainingResult:
     """Result of a client's training: statistics, seconds of computing, and what came in the same reply.
 
-    model: the model. sent: the vectors that came with it.
+    model: the model. sent: the vectors that came with it. lengths: of the parts of the update, as `outliers.Length`.
     """
 
     statistics: dict[str, float]
     compute_s: float
     model: Any = None
     sent: tuple[Any, ...] = ()
+    lengths: tuple[Any, ...] = ()
 
 
 def nothing(reply: Reply) -> None:

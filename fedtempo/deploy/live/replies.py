@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fedtempo.deploy.live.bounds import MAX_REASON_CHARS, BadUpdate, number, shown
+from fedtempo.deploy.live.lengths import lengths_of
 from fedtempo.deploy.live.messages import Answer, Call, Reply, TrainingResult
 from fedtempo.deploy.live.packing import unpacked
 from fedtempo.learning.sections import Sections
@@ -92,10 +93,22 @@ def read_update(
     returns: int,
     decode: Decode | None = None,
     training: Training | None = None,
+    received: Sequence[Vector] = (),
 ) -> TrainingResult:
-    """Read the result of a client's training and what it sent, see `read_training` and `read_vectors`."""
-    model, *sent = read_vectors(reply, sections, returns, decode)
-    return replace(read_training(reply, num_examples, training), model=model, sent=tuple(sent))
+    """Read the result of a client's training and what it sent, see `read_training` and `read_sent`."""
+    sent = read_sent(reply, sections, returns, decode, received)
+    trained = read_training(reply, num_examples, training)
+    return replace(trained, model=sent.model, sent=sent.sent, lengths=sent.lengths)
+
+
+def read_sent(
+    reply: Reply, sections: Sections, returns: int, decode: Decode | None = None, received: Sequence[Vector] = ()
+) -> TrainingResult:
+    """Read what a client sent after its training, see `read_vectors`. received: holds the model that it received."""
+    arrays = read_vectors(reply, sections, returns, decode)
+    lengths = lengths_of(received[0], arrays, sections, change=decode is not None) if received else ()
+    model, *sent = arrays
+    return TrainingResult({}, 0.0, model, tuple(sent), lengths)
 
 
 def read_vectors(reply: Reply, sections: Sections, returns: int, decode: Decode | None = None) -> list[Vector]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 from fedtempo.deploy.live.loop import RunLoop
 from fedtempo.deploy.live.messages import SMALL_REPLY_BYTES, Answer, Arrays, Call, Kind, Reply, nothing
@@ -21,6 +21,9 @@ from fedtempo.runtime.executors.screening import NOT_FINITE
 from fedtempo.runtime.limits import BadUpdates
 from fedtempo.runtime.server import ServerSettings
 
+_HOPED_S = 5.0
+"""Seconds within which no call is overdue; after these, one that takes twice as long as expected is."""
+
 log = logging.getLogger("fedtempo.run")
 
 
@@ -30,7 +33,8 @@ class Request:
 
     content: JSON values. check: see Call. expected_s: seconds that the answer is expected to take. model: whose
     parameters to attach. base: whether to attach what does not travel, too. payload: models to attach after these.
-    pack: makes what is sent of the model's vector, if it is compressed. reply_bytes: see Call.
+    pack: makes what is sent of the model's vector, if it is compressed. reply_bytes: see Call. measured: the model from
+    which the answer's change is measured; its vector is put into `received` when the request is sent.
     """
 
     kind: Kind
@@ -42,6 +46,8 @@ class Request:
     payload: tuple[Model, ...] = ()
     pack: Callable[[Vector], Any] | None = None
     reply_bytes: int = SMALL_REPLY_BYTES
+    measured: Model | None = None
+    received: list[Vector] = field(default_factory=list)
 
 
 class Requests:
@@ -84,12 +90,12 @@ class Requests:
             request.kind,
             request.content,
             ttl_s=2 * deadline_s + settings.outage_s,
-            attached=None if request.model is None else lambda: self._arrays(request),
+            attached=None if request.model is None and request.measured is None else lambda: self._arrays(request),
             check=request.check,
             reply_bytes=request.reply_bytes,
         )
         began = self._loop.now
-        state.due = began + deadline_s
+        state.due, state.hoped = began + deadline_s, began + max(_HOPED_S, 2 * request.expected_s)
         try:
             answer = await self._answer(visit, call)
             if answer.failure is not None and answer.failure.kind == "crashed":
@@ -105,6 +111,10 @@ class Requests:
         return answer.result, self._loop.now - began
 
     def _arrays(self, request: Request) -> Arrays:
+        if request.measured is not None:
+            request.received[:] = [self._exchanged(request.measured.location)]
+        if request.model is None:
+            return ()
         model, *payload = (self._exchanged(each.location) for each in (request.model, *request.payload) if each)
         if request.pack is not None:
             model = request.pack(model)
@@ -150,17 +160,24 @@ class Requests:
             self._visits.end(visit, "unavailable")
             self._warn(f"client {client.name} rejects the request: {answer.refusal}")
             raise ClientUnavailable(client, f"it rejects the request: {answer.refusal}")
-        if answer.flaw is None:
-            return
-        self._warn(f"client {client.name}: its update is rejected: {answer.flaw}")
-        self._recorder.note("refused", {"client": client.id, "visit": visit.state.number, "why": answer.flaw})
+        if answer.flaw is not None:
+            self.reject(visit, answer.flaw)
+
+    def reject(self, visit: Visit[LiveVisitState], flaw: str) -> NoReturn:
+        """End a visit whose update is unusable, and tell its client why.
+
+        Raises ClientUnavailable, or RunError after too many unusable updates.
+        """
+        client = visit.client
+        self._warn(f"client {client.name}: its update is rejected: {flaw}")
+        self._recorder.note("refused", {"client": client.id, "visit": visit.state.number, "why": flaw})
         self._visits.end(visit, "refused")
-        if answer.flaw.endswith(NOT_FINITE):
-            self._recorder.health.refused(self._loop.run_s, client.id, answer.flaw)
-        self._notify(visit, answer.flaw)
-        if (too_many := self._bad_updates.add(client, answer.flaw, self._loop.run_s)) is not None:
+        if flaw.endswith(NOT_FINITE):
+            self._recorder.health.refused(self._loop.run_s, client.id, flaw)
+        self._notify(visit, flaw)
+        if (too_many := self._bad_updates.add(client, flaw, self._loop.run_s)) is not None:
             raise too_many
-        raise ClientUnavailable(client, f"its update was rejected: {answer.flaw}")
+        raise ClientUnavailable(client, f"its update was rejected: {flaw}")
 
     def _notify(self, visit: Visit[LiveVisitState], flaw: str) -> None:
         """Tell the client why its update was rejected, without waiting for the reply."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
@@ -97,6 +97,16 @@ def as_clients(descriptions: Iterable[Description]) -> tuple[Client, ...]:
     )
 
 
+class Introduced(NamedTuple):
+    """What became of a node that described its client.
+
+    replaced: the client's former node, if it takes its place. objection: why it cannot be a client of the run.
+    """
+
+    replaced: int | None = None
+    objection: str | None = None
+
+
 class Roster:
     """The clients of a run and their nodes. Must be made inside a running event loop."""
 
@@ -134,25 +144,28 @@ class Roster:
         self._strangers &= self._online
         return sorted((self._online - set(self._nodes) - self._strangers) | (self._online & self._unresponsive))
 
-    def introduce(self, node: int, description: Description) -> int | None:
+    def introduce(self, node: int, description: Description) -> Introduced:
         """Make `node` the client's node if the description fits a client whose node is offline or unresponsive.
 
-        Returns the number of the node that it replaces; None if it replaces none. A node whose description fits no
-        client of the run is ignored until it leaves and returns.
+        A node whose description fits no client of the run is ignored until it leaves and returns.
         """
         client = self._clients.get(description.name)
-        if client is None or description.num_examples != client.num_examples:
+        if client is None:
             self._strangers.add(node)
-            return None
+            return Introduced()
+        if description.num_examples != client.num_examples:
+            self._strangers.add(node)
+            held = f"it has {description.num_examples} examples; the run began with {client.num_examples}"
+            return Introduced(objection=f"client {client.name}: {held}")
         if node == self._nodes[client.id]:
             self.mark_responsive(client)
-            return None
+            return Introduced()
         if self.node(client) is not None:
-            return None
+            return Introduced(objection=f"client {client.name}: another node has joined under this name")
         replaced, self._nodes[client.id] = self._nodes[client.id], node
         self._unresponsive.discard(replaced)
         self._wake()
-        return replaced
+        return Introduced(replaced)
 
     async def present(self, client: Client, patience_s: float) -> int | None:
         """Wait until the client is present and return its node; None if that takes longer than `patience_s` seconds."""

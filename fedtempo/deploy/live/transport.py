@@ -161,7 +161,8 @@ class Transport:
             if pending.resend_at < math.inf and reply.failure is not None and reply.failure.kind == "gone":
                 self._send(_PendingCall(pending.number, pending.call))
                 continue
-            answer = answer_of(pending.call, reply)
+            sender = self._grid.sender(pending.call.node)
+            answer = answer_of(pending.call, dataclasses.replace(reply, sender=sender))
             self._post(OperationEnded(pending.number, dataclasses.replace(answer, result=self._store(answer.result))))
         return bool(replies)
 

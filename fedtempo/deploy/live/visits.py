@@ -25,10 +25,10 @@ class LiveVisitState:
 
     queued: when the visit began to wait for the client's turn, seconds. node: the client's node when the visit began.
     trains: False if it only evaluates or sends examples. pending: the call that the client is busy with. due: the
-    deadline of that call, in loop time. compute_s: seconds of training by the client's own clock. compute_scale: see
-    `Work`. examples: number of
-    examples in it, each counted once per use. base: whether the model came with what does not travel. returns: number
-    of vectors that the client sends besides the model.
+    deadline of that call, and hoped: when it should have ended, in loop time. compute_s: seconds of training by the
+    client's own clock. compute_scale: see `Work`. examples: number of examples in it, each counted once per use. base:
+    whether the model came with what does not travel. returns: number of vectors that the client sends besides the
+    model. procedure, work: of its training, see `Outliers.judge`.
     """
 
     number: int
@@ -38,6 +38,7 @@ class LiveVisitState:
     trains: bool = True
     pending: Operation | None = None
     due: float = 0.0
+    hoped: float = 0.0
     received_at: float | None = None
     download_s: float = 0.0
     compute_s: float = 0.0
@@ -46,6 +47,8 @@ class LiveVisitState:
     statistics: Mapping[str, float] | None = None
     base: bool = False
     returns: int = 0
+    procedure: str = ""
+    work: float = 0.0
 
 
 class LiveVisits(OpenVisits[LiveVisitState]):

@@ -13,7 +13,7 @@ from typing import Any
 
 from fedtempo.deploy.client.answers import Answers
 from fedtempo.deploy.client.settings import parse_client
-from fedtempo.deploy.live.messages import Call, Failure, Reply
+from fedtempo.deploy.live.messages import Call, Failure, Reply, Sender
 
 Change = Callable[[Call, Reply], Reply | None]
 
@@ -31,8 +31,8 @@ class Loopback:
     """An implementation of `Grid`. online: reachable nodes; calls to others, even in progress, end as "gone".
 
     change: called for each reply before it is returned; it may wait, change the reply, or return None to drop it.
-    one_thread: all clients answer in the same thread; for networks that draw random numbers, because PyTorch's
-    generator belongs to the process.
+    names: those registered for the nodes' keys, by node. one_thread: all clients answer in the same thread; for
+    networks that draw random numbers, because PyTorch's generator belongs to the process.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class Loopback:
         self.online = set(self.clients)
         self.interruptions = 0
         self.change = change
+        self.names: dict[int, str] = {}
         self.calls: list[Call] = []
         self._one_thread = one_thread
         self._names = map(str, itertools.count())
@@ -52,6 +53,9 @@ class Loopback:
 
     def node_ids(self) -> list[int]:
         return sorted(self.online)
+
+    def sender(self, node: int) -> Sender:
+        return Sender(self.names.get(node), frozenset(self.names.values()))
 
     def push(self, call: Call) -> str | None:
         if call.node not in self.clients:

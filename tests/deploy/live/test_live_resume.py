@@ -201,7 +201,7 @@ def test_a_late_visit_is_late_again_and_its_client_busy(tmp_path: Path, grid: Lo
     grid.change = slow
     settings = config(deploy__deadline_floor_s=1.5, deploy__patience_s=1.0, run__max_commits=2)
     before = killed(settings, tmp_path / "run", grid, 3)
-    assert [row.outcome for row in before] == ["done", "done", "late"]
+    assert sorted(row.outcome for row in before) == ["done", "done", "late"]
     resumed(settings, tmp_path / "run", grid)
     assert load_run(tmp_path / "run").visits["outcome"].tolist()[:3] == ["late", "done", "done"]
 

@@ -84,15 +84,16 @@ def test_a_new_node_takes_over_a_client_only_if_it_is_away() -> None:
     async def main() -> None:
         members, (a, _) = roster()
         assert members.update([1, 2, 9]) == [9]
-        assert members.introduce(9, description("a")) is None
+        assert members.introduce(9, description("a")) == (None, "client a: another node has joined under this name")
         assert members.node(a) == 1
         assert members.update([1, 2, 9]) == [9]  # described again, because the client may be away by then
         members.mark_unresponsive(a)
-        assert members.introduce(9, description("b")) is None
-        assert members.introduce(9, description("a", num_examples=11)) is None
+        assert members.introduce(9, description("b")).objection == "client b: another node has joined under this name"
+        objection = "client a: it has 11 examples; the run began with 10"
+        assert members.introduce(9, description("a", num_examples=11)) == (None, objection)
         assert members.update([1, 2, 9]) == [1]  # 9 belongs to another client
         assert members.update([1, 2, 9, 7]) == [1, 7]
-        assert members.introduce(7, description("a")) == 1
+        assert members.introduce(7, description("a")) == (1, None)
         assert members.node(a) == 7
 
     asyncio.run(main())
