@@ -19,7 +19,8 @@ import typer
 from fedtempo.cli import catalogue, deploy, doctor, fetch, papers, records, reproduce, runs, studies, sweeps
 from fedtempo.cli.fleet import fleet
 from fedtempo.cli.options import Group, console, errors
-from fedtempo.errors import ConfigError, FedtempoError, Interrupted
+from fedtempo.errors import ConfigError, FedtempoError, Interrupted, RunError
+from fedtempo.parts.import_path import add_current_folder
 from fedtempo.version import __version__
 
 _INTERRUPTED, _TERMINATED = 128 + 2, 128 + 15
@@ -94,7 +95,7 @@ def main() -> None:
     2: configuration, or code that it names; 3: run; 130: Ctrl-C; 143: SIGTERM. $FEDTEMPO_DEBUG: the traceback as well.
     """
     gc.set_threshold(100_000, 20, 20)  # importing makes many objects and no garbage: a tenth of the time to an error
-    sys.path.insert(0, "")  # a user's modules in the current directory, as with `python -m`
+    add_current_folder()
     terminated = False
 
     def terminate(number: int, frame: FrameType | None) -> None:
@@ -111,6 +112,9 @@ def main() -> None:
     except FedtempoError as error:
         _tell(error)
         sys.exit(2 if isinstance(error, ConfigError) else 3)
+    except MemoryError as error:
+        _tell(RunError(f"out of memory{str(error) and f': {error}'}"))
+        sys.exit(3)
     except KeyboardInterrupt:
         errors.print("interrupted")
         sys.exit(_TERMINATED if terminated else _INTERRUPTED)

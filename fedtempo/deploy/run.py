@@ -33,6 +33,7 @@ from fedtempo.learning.pretrained import InitialState
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import input_shape
+from fedtempo.parts.text_files import parse_json
 from fedtempo.record import Recorder, RunFolder
 from fedtempo.record.journal import Journal, read_identity
 from fedtempo.record.strict_json import write_text
@@ -120,7 +121,7 @@ def check_identity(config: Config, folder: RunFolder, *, force: bool = False) ->
 def remembered(path: Path) -> dict[str, Any] | None:
     """Return the `remember` values of the deployment in a folder; None if there is no deployment to resume."""
     try:
-        values: dict[str, Any] = json.loads((path / _DEPLOYMENT).read_text(encoding="utf-8"))
+        values: dict[str, Any] = parse_json((path / _DEPLOYMENT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return values
