@@ -89,6 +89,28 @@ def _tell(error: FedtempoError) -> None:
     errors.print(f"error: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
 
 
+class _Stop:
+    """What Ctrl-C and SIGTERM do: they raise KeyboardInterrupt, unless the program is about to end anyway.
+
+    code: the program's exit code after them.
+    """
+
+    def __init__(self) -> None:
+        self.code, self._ending = _INTERRUPTED, False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGTERM:
+            self.code = _TERMINATED
+        if not self._ending:
+            raise KeyboardInterrupt
+
+    def end(self) -> None:
+        """Ignore further signals: they would interrupt the end, which would show where it was."""
+        self._ending = True
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
+
 def main() -> None:
     """Run the program: errors become one line and an exit code.
 
@@ -96,19 +118,24 @@ def main() -> None:
     """
     gc.set_threshold(100_000, 20, 20)  # importing makes many objects and no garbage: a tenth of the time to an error
     add_current_folder()
-    terminated = False
+    stop = _Stop()
+    signal.signal(signal.SIGTERM, stop)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background ignores Ctrl-C
+        signal.signal(signal.SIGINT, stop)
+    try:
+        _answer(stop)
+    except KeyboardInterrupt:  # while an error was shown
+        stop.end()
+        sys.exit(stop.code)
 
-    def terminate(number: int, frame: FrameType | None) -> None:
-        nonlocal terminated
-        terminated = True
-        raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, terminate)
+def _answer(stop: _Stop) -> None:
     try:
         app()
     except Interrupted as error:
+        stop.end()
         errors.print(f"{error}", style="yellow", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(_TERMINATED if terminated else _INTERRUPTED)
+        sys.exit(stop.code)
     except FedtempoError as error:
         _tell(error)
         sys.exit(2 if isinstance(error, ConfigError) else 3)
@@ -116,9 +143,11 @@ def main() -> None:
         _tell(RunError(f"out of memory{str(error) and f': {error}'}"))
         sys.exit(3)
     except KeyboardInterrupt:
+        stop.end()
         errors.print("interrupted")
-        sys.exit(_TERMINATED if terminated else _INTERRUPTED)
+        sys.exit(stop.code)
     except SystemExit as ended:
-        if terminated and ended.code == _INTERRUPTED:
-            sys.exit(_TERMINATED)
+        if ended.code == _INTERRUPTED:  # Typer's, after KeyboardInterrupt
+            stop.end()
+            sys.exit(stop.code)
         raise
