@@ -6,6 +6,7 @@ API and prints. What a command needs is imported when it runs, so that `fedtempo
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -19,12 +20,15 @@ import typer
 from fedtempo.cli import catalogue, deploy, doctor, fetch, papers, records, reproduce, runs, studies, sweeps
 from fedtempo.cli.fleet import fleet
 from fedtempo.cli.options import Group, console, errors
-from fedtempo.errors import ConfigError, FedtempoError, Interrupted, RunError
+from fedtempo.errors import ConfigError, FedtempoError, Interrupted, RunError, too_many_files
 from fedtempo.parts.import_path import add_current_folder
 from fedtempo.version import __version__
 
 _INTERRUPTED, _TERMINATED = 128 + 2, 128 + 15
 """Exit codes after SIGINT and SIGTERM."""
+
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM)
+"""Errors of the system that any command may meet anywhere."""
 
 app = typer.Typer(
     cls=Group,
@@ -141,6 +145,13 @@ def _answer(stop: _Stop) -> None:
         sys.exit(2 if isinstance(error, ConfigError) else 3)
     except MemoryError as error:
         _tell(RunError(f"out of memory{str(error) and f': {error}'}"))
+        sys.exit(3)
+    except OSError as error:
+        if error.errno not in _EXHAUSTED:
+            raise
+        full = error.errno in (errno.EMFILE, errno.ENFILE)
+        where = f"{error.filename}: " if error.filename else ""
+        _tell(RunError(too_many_files() if full else f"{where}{error.strerror}"))
         sys.exit(3)
     except KeyboardInterrupt:
         stop.end()
