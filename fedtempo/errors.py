@@ -49,6 +49,17 @@ class WorkerError(RunError):
     """A worker process that died or failed during training."""
 
 
+def too_many_files() -> str:
+    """Return the text of an error about the number of open files."""
+    try:
+        import resource
+
+        limit = f" (ulimit -n {resource.getrlimit(resource.RLIMIT_NOFILE)[0]})"
+    except ImportError:  # not on this system
+        limit = ""
+    return f"too many open files{limit}: allow more, for example with ulimit -n 4096, or lower executor.workers"
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the end of an error about an unknown name: the most similar known name, and all known names.
 

@@ -14,7 +14,7 @@ import pytest
 
 from fedtempo.cli import runs
 from fedtempo.deploy.client.settings import parse_client
-from fedtempo.parts import plugins
+from fedtempo.parts import import_path
 from fedtempo.runs.config import load
 from fedtempo.runs.run import run
 from fedtempo.runs.world import build_world
@@ -27,10 +27,10 @@ CSV, STRATEGY = ROOT / "examples/own_csv", ROOT / "examples/own_strategy"
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
     """Remove modules imported from the examples' folders from sys.modules afterwards."""
-    path, folders = list(sys.path), list(plugins._folders)
+    path, folders = list(sys.path), list(import_path._folders)
     yield
     sys.path[:] = path
-    plugins._folders[:] = folders
+    import_path._folders[:] = folders
     for name in ("small", "active_fl"):
         sys.modules.pop(name, None)
 

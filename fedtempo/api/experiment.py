@@ -19,6 +19,8 @@ from fedtempo.api.sweeps import Sweep, collect_sweep
 from fedtempo.api.tuning import Tuning
 from fedtempo.deploy.run import remembered
 from fedtempo.errors import ConfigError, Interrupted, nearest
+from fedtempo.parts.import_path import import_nothing_from
+from fedtempo.parts.leftovers import remove_leftovers
 from fedtempo.record import Run as RecordedRun
 from fedtempo.record.strict_json import write_text
 from fedtempo.report import frames
@@ -424,6 +426,8 @@ def resume(
     interrupted again.
     """
     folder = Path(folder)
+    import_nothing_from(folder)
+    remove_leftovers()
     if (folder / comparison.PLAN).exists():
         planned = comparison.read_plan(folder)
         parallel = jobs_for(planned.base, jobs)

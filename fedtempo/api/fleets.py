@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from fedtempo.fleet.devices import Columns, Devices, column_of, fleet_table, rea
 from fedtempo.fleet.events import EventRules, read_events
 from fedtempo.fleet.fitting import Fit, empirical, fit
 from fedtempo.parts.construct import construct
+from fedtempo.parts.text_files import parse_toml, read_text
 from fedtempo.record.strict_json import write_text
 from fedtempo.studies.phones import PHONES_NAME, fleet_of_phones, recorded_phones
 
@@ -179,8 +179,8 @@ def _columns(columns: Path | str | Mapping[str, Any] | None, options: Mapping[st
     elif columns is not None:
         path = Path(columns)
         try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+            table = parse_toml(read_text(path))
+        except (OSError, ValueError) as error:
             raise ConfigError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     table |= options
     return construct(Columns, table, "columns") if table else None

@@ -22,6 +22,7 @@ from packaging.specifiers import SpecifierSet
 
 from fedtempo.data.cache_dir import SYSTEM_DATA, cache_folder
 from fedtempo.parts import machine
+from fedtempo.parts.leftovers import remove_leftovers
 from fedtempo.version import PROTOCOL, __version__
 
 State = Literal["ok", "optional", "warning", "missing"]
@@ -218,7 +219,13 @@ def _folders() -> list[Finding]:
                 "folders", "$FEDTEMPO_DATA", "warning", f"{root} is not a folder", "create it, or unset the variable"
             )
         )
-    return [*findings, _cache()]
+    return [*findings, _cache(), _leftovers()]
+
+
+def _leftovers() -> Finding:
+    number, size = remove_leftovers()
+    found = f"{number} of killed runs were removed ({size / 2**20:,.0f} MiB)" if number else "none"
+    return Finding("folders", "leftovers", "ok", found)
 
 
 def _cache() -> Finding:

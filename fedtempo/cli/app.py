@@ -6,6 +6,7 @@ API and prints. What a command needs is imported when it runs, so that `fedtempo
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -19,12 +20,16 @@ import typer
 from fedtempo.cli import catalogue, deploy, doctor, fetch, papers, records, reproduce, runs, studies, sweeps
 from fedtempo.cli.fleet import fleet
 from fedtempo.cli.options import Group, console, errors
-from fedtempo.errors import ConfigError, FedtempoError, Interrupted
+from fedtempo.errors import ConfigError, FedtempoError, Interrupted, RunError, too_many_files
 from fedtempo.parts.foreign_text import one_line
+from fedtempo.parts.import_path import add_current_folder
 from fedtempo.version import __version__
 
 _INTERRUPTED, _TERMINATED = 128 + 2, 128 + 15
 """Exit codes after SIGINT and SIGTERM."""
+
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM)
+"""Errors of the system that any command may meet anywhere."""
 
 app = typer.Typer(
     cls=Group,
@@ -89,33 +94,72 @@ def _tell(error: FedtempoError) -> None:
     errors.print(f"error: {one_line(error)}", style="red", highlight=False, soft_wrap=True)
 
 
+class _Stop:
+    """What Ctrl-C and SIGTERM do: they raise KeyboardInterrupt, unless the program is about to end anyway.
+
+    code: the program's exit code after them.
+    """
+
+    def __init__(self) -> None:
+        self.code, self._ending = _INTERRUPTED, False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGTERM:
+            self.code = _TERMINATED
+        if not self._ending:
+            raise KeyboardInterrupt
+
+    def end(self) -> None:
+        """Ignore further signals: they would interrupt the end, which would show where it was."""
+        self._ending = True
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
+
 def main() -> None:
     """Run the program: errors become one line and an exit code.
 
     2: configuration, or code that it names; 3: run; 130: Ctrl-C; 143: SIGTERM. $FEDTEMPO_DEBUG: the traceback as well.
     """
     gc.set_threshold(100_000, 20, 20)  # importing makes many objects and no garbage: a tenth of the time to an error
-    sys.path.insert(0, "")  # a user's modules in the current directory, as with `python -m`
-    terminated = False
+    add_current_folder()
+    stop = _Stop()
+    signal.signal(signal.SIGTERM, stop)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background ignores Ctrl-C
+        signal.signal(signal.SIGINT, stop)
+    try:
+        _answer(stop)
+    except KeyboardInterrupt:  # while an error was shown
+        stop.end()
+        sys.exit(stop.code)
 
-    def terminate(number: int, frame: FrameType | None) -> None:
-        nonlocal terminated
-        terminated = True
-        raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, terminate)
+def _answer(stop: _Stop) -> None:
     try:
         app()
     except Interrupted as error:
+        stop.end()
         errors.print(one_line(error), style="yellow", highlight=False, soft_wrap=True)
-        sys.exit(_TERMINATED if terminated else _INTERRUPTED)
+        sys.exit(stop.code)
     except FedtempoError as error:
         _tell(error)
         sys.exit(2 if isinstance(error, ConfigError) else 3)
+    except MemoryError as error:
+        _tell(RunError(f"out of memory{str(error) and f': {error}'}"))
+        sys.exit(3)
+    except OSError as error:
+        if error.errno not in _EXHAUSTED:
+            raise
+        full = error.errno in (errno.EMFILE, errno.ENFILE)
+        where = f"{error.filename}: " if error.filename else ""
+        _tell(RunError(too_many_files() if full else f"{where}{error.strerror}"))
+        sys.exit(3)
     except KeyboardInterrupt:
+        stop.end()
         errors.print("interrupted")
-        sys.exit(_TERMINATED if terminated else _INTERRUPTED)
+        sys.exit(stop.code)
     except SystemExit as ended:
-        if terminated and ended.code == _INTERRUPTED:
-            sys.exit(_TERMINATED)
+        if ended.code == _INTERRUPTED:  # Typer's, after KeyboardInterrupt
+            stop.end()
+            sys.exit(stop.code)
         raise

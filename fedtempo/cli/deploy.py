@@ -49,11 +49,10 @@ def deploy(
     Leaves a folder like a simulation's.
     """
     experiment = local_experiment(config, local, set_, seed)
-    from fedtempo.cli.progress import sigterm_interrupts, terminal
+    from fedtempo.cli.progress import terminal
 
     folder = new_run_folder(out, experiment.label, experiment.config.run.seed)
-    with sigterm_interrupts():
-        result = experiment.deploy(folder, local=local, display=terminal(console, log_format, deployed=True))
+    result = experiment.deploy(folder, local=local, display=terminal(console, log_format, deployed=True))
     show_result(result)
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import signal
 import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -110,17 +108,3 @@ def _observed(config: Config, folder: Path, log_format: logs.Format | None) -> I
         else:
             logs.configure(log_format)
             yield *trackers, logs.RunLog()
-
-
-@contextlib.contextmanager
-def sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM interrupt the block as Ctrl-C does, so that the run's folder is left in order."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    former = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, former)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -92,14 +91,11 @@ def resume(
     from fedtempo.api.experiment import resume
     from fedtempo.api.results import Result
     from fedtempo.api.sweeps import Sweep
-    from fedtempo.cli.progress import following, sigterm_interrupts, terminal
+    from fedtempo.cli.progress import following, terminal
     from fedtempo.deploy.run import remembered
 
     deployed = remembered(folder) is not None
-    with (
-        sigterm_interrupts() if deployed else contextlib.nullcontext(),
-        following(jobs, terminal(console, log_format, deployed)) as display,
-    ):
+    with following(jobs, terminal(console, log_format, deployed)) as display:
         resumed = resume(folder, force=force, sets=set_, jobs=jobs, display=display)
     if isinstance(resumed, Result):
         show_result(resumed)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ from fedtempo.data.dataset import Dataset
 from fedtempo.data.splitting import TEST_SHARE, check_share
 from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
+from fedtempo.parts.sizes import LARGEST_BYTES, must_fit, must_hold
+from fedtempo.parts.text_files import read_plain, read_text
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -26,7 +29,10 @@ _NOISE = "_background_noise_"
 _LISTS = {"testing_list.txt": "test", "validation_list.txt": "validation"}
 _QUIETEST_DB = -100.0
 _LOUDEST = 1e6
-_LARGEST_BYTES = 2**31
+_FILTER = 20
+"""Length of the filter of `resample_poly`, in units of the larger of both rates without their common divisor."""
+_SAMPLE_BYTES = 64
+"""What a sample takes while it is read, resampled and transformed: windows overlap, and their spectra are complex."""
 
 
 @dataclass(frozen=True)
@@ -132,9 +138,10 @@ def read_sounds(files: Sequence[Path], form: Spectrograms) -> tuple[FloatArray, 
     for number, file in enumerate(files):
         samples, rate = _read(file)
         if form.rate is not None and rate != form.rate:
-            samples, rate = _resampled(samples, rate, form.rate), form.rate
+            samples, rate = _resampled(file, samples, rate, form.rate), form.rate
         if form.seconds is not None:
             length = round(form.seconds * rate)
+            must_fit(file, _SAMPLE_BYTES * length, "set a lower seconds")
             samples = np.pad(samples[:length], (0, max(0, length - len(samples))))
         if number == 0:
             first_rate, first_length = rate, len(samples)
@@ -148,8 +155,7 @@ def read_sounds(files: Sequence[Path], form: Spectrograms) -> tuple[FloatArray, 
             raise ConfigError(f"{file}: {error}") from None
         if number == 0:
             size = 4 * len(files) * spectrogram.size
-            if size > _LARGEST_BYTES:
-                raise ConfigError(f"{len(files)} sounds take {size:,} bytes, more than {_LARGEST_BYTES:,}; set mels")
+            must_fit(f"{file.parent}: {len(files)} sounds", size, "set mels", LARGEST_BYTES)
             spectrograms = np.empty((len(files), 1, *spectrogram.shape), np.float32)
         spectrograms[number, 0] = spectrogram
     shape = " x ".join(map(str, spectrograms.shape[2:]))
@@ -163,7 +169,10 @@ def _read(file: Path) -> tuple[FloatArray, int]:
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            rate, values = wavfile.read(file)
+            must_hold("its samples take", _SAMPLE_BYTES * file.stat().st_size)
+            content = read_plain(file)
+            _must_be_whole(content)
+            rate, values = wavfile.read(io.BytesIO(content))
         if any("EOF" in str(warning.message) for warning in caught):
             raise ValueError("it ends too early")
     except Exception as error:  # a damaged file raises errors of many types
@@ -179,10 +188,24 @@ def _read(file: Path) -> tuple[FloatArray, int]:
     return (samples if samples.ndim == 1 else samples.mean(axis=1)), int(rate)
 
 
-def _resampled(samples: FloatArray, rate: int, wanted: int) -> FloatArray:
+def _must_be_whole(content: bytes) -> None:
+    """Raise ValueError if a chunk of a WAV file announces more bytes than there are; RF64 has no sizes here."""
+    order: Literal["little", "big"] = "big" if content.startswith(b"RIFX") else "little"
+    at = len(content) if content.startswith(b"RF64") else 12
+    while at + 8 <= len(content):
+        name, size = content[at : at + 4], int.from_bytes(content[at + 4 : at + 8], order)
+        at += 8 + size
+        if name == b"data" and at > len(content):
+            raise ValueError("it ends too early")
+        at += size % 2
+
+
+def _resampled(file: Path, samples: FloatArray, rate: int, wanted: int) -> FloatArray:
     from scipy.signal import resample_poly
 
     common = math.gcd(rate, wanted)
+    longer = len(samples) * wanted // rate + _FILTER * max(wanted, rate) // common
+    must_fit(f"{file}: resampling from {rate:,} to {wanted:,} samples per second", _SAMPLE_BYTES * longer)
     resampled: FloatArray = resample_poly(samples, wanted // common, rate // common).astype(np.float32)
     return resampled
 
@@ -205,8 +228,8 @@ def _listed(root: Path, files: list[ClassFile]) -> list[ClassFile]:
     split: dict[Path, str] = {one.file: "train" for one in files}
     for name, purpose in _LISTS.items():
         try:
-            lines = (root / name).read_text(encoding="utf-8").splitlines() if (root / name).is_file() else []
-        except (OSError, UnicodeDecodeError) as error:
+            lines = read_text(root / name).splitlines() if (root / name).is_file() else []
+        except (OSError, ValueError) as error:
             raise ConfigError(f"{root / name}: cannot be read: {error}") from error
         for line in filter(None, map(str.strip, lines)):
             if root / line not in split:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.data.cache_dir import cache_folder
+from fedtempo.parts.text_files import parse_json, read_text
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -32,10 +33,10 @@ def remembered(name: str, make: Callable[[], Any]) -> Any:
     path = _path(f"{name}.json")
     if path is None:
         return make()
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        digest, _, text = path.read_text(encoding="utf-8").partition("\n")
+    with contextlib.suppress(OSError, ValueError):
+        digest, _, text = read_text(path).partition("\n")
         if digest == hashlib.sha256(text.encode()).hexdigest():
-            return json.loads(text)
+            return parse_json(text)
     value = make()
     with contextlib.suppress(OSError):
         text = json.dumps(value, ensure_ascii=False)
@@ -48,8 +49,8 @@ def remembered_arrays(name: str, make: Callable[[], Arrays]) -> Arrays:
     folder = _path(name)
     if folder is None:
         return make()
-    with contextlib.suppress(OSError, ValueError, EOFError, RecursionError):
-        digests = json.loads((folder / _DIGESTS).read_text(encoding="utf-8"))
+    with contextlib.suppress(OSError, ValueError, EOFError):
+        digests = parse_json(read_text(folder / _DIGESTS))
         files = {file.stem: file for file in sorted(folder.glob("*.npy"))}
         if {stem: _digest(file).hexdigest() for stem, file in files.items()} == digests:
             return {stem: np.load(file, mmap_mode="r", allow_pickle=False) for stem, file in files.items()}

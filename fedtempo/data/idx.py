@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import math
 import re
 import struct
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +18,16 @@ import numpy.typing as npt
 from fedtempo.data.cache import Arrays, content_key, remembered_arrays
 from fedtempo.data.dataset import Dataset, from_arrays
 from fedtempo.errors import ConfigError
+from fedtempo.parts.sizes import LARGEST_BYTES, must_fit
 
 ByteArray = npt.NDArray[np.uint8]
 
-LARGEST_BYTES = 2**31
 _UNSIGNED_BYTE = 0x08
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_LARGEST_RATIO = 1032  # deflate: 258 bytes from 2 bits
 _WORTH_KEEPING_BYTES = 2**20
+_CONTENTS = (("images", 3), ("labels", 1))
+"""Content and number of dimensions of the two files of a split."""
 
 
 def read_idx(path: Path, dimensions: int) -> ByteArray:
@@ -30,25 +35,38 @@ def read_idx(path: Path, dimensions: int) -> ByteArray:
 
     The header is checked, also against the size of the file, before memory is allocated for the announced size; a
     compressed file is unpacked no further than that. Raises ConfigError for a file that is missing, damaged, not IDX,
-    of another type or number of dimensions, or larger than `LARGEST_BYTES`.
+    of another type or number of dimensions, or larger than memory allows.
     """
+    with _opened(path, dimensions) as (file, shape):
+        size = math.prod(shape)
+        must_fit(path, size, most=LARGEST_BYTES)
+        content = file.read(size + 1)
+    if len(content) != size:
+        actual = "more" if len(content) > size else f"{len(content):,}"
+        raise ConfigError(f"{path}: announces {size:,} bytes, shape {shape}, but holds {actual}")
+    return np.frombuffer(content, dtype=np.uint8).reshape(shape)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, dimensions: int) -> Iterator[tuple[IO[bytes], tuple[int, ...]]]:
+    """Open an IDX file for the duration of the block: its bytes after the header, and its shape."""
     try:
         with path.open("rb") as raw:
             packed = raw.read(2) == _GZIP_MAGIC
         ratio = _GZIP_LARGEST_RATIO if packed else 1
         with gzip.open(path, "rb") if packed else path.open("rb") as file:
-            header = file.read(4 + 4 * dimensions)
-            shape = _shape(path, header, dimensions)
-            size = math.prod(shape)
-            if size > LARGEST_BYTES or size > ratio * path.stat().st_size:
+            shape = _shape(path, file.read(4 + 4 * dimensions), dimensions)
+            if (size := math.prod(shape)) > ratio * path.stat().st_size:
                 raise ConfigError(f"{path}: announces {size:,} bytes, shape {shape}, more than it can hold")
-            content = file.read(size + 1)
+            yield cast(IO[bytes], file), shape
     except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(f"{path}: not a readable IDX file ({error})") from error
-    if len(content) != size:
-        actual = "more" if len(content) > size else f"{len(content):,}"
-        raise ConfigError(f"{path}: announces {size:,} bytes, shape {shape}, but holds {actual}")
-    return np.frombuffer(content, dtype=np.uint8).reshape(shape)
+
+
+def _size(path: Path, dimensions: int) -> int:
+    """Return the size that an IDX file announces, bytes."""
+    with _opened(path, dimensions) as (_, shape):
+        return math.prod(shape)
 
 
 def _shape(path: Path, header: bytes, dimensions: int) -> tuple[int, ...]:
@@ -71,12 +89,15 @@ def read_idx_folder(folder: Path, name: str) -> Dataset:
     for missing or bad files.
     """
     files = [
-        _find(folder, split, what, dimensions)
-        for split in ("train", "t10k|test")
-        for what, dimensions in (("images", 3), ("labels", 1))
+        _find(folder, split, what, dimensions) for split in ("train", "t10k|test") for what, dimensions in _CONTENTS
     ]
 
     def decoded() -> Arrays:
+        must_fit(
+            folder,
+            sum(_size(file, dimensions) for file, (_, dimensions) in zip(files, 2 * _CONTENTS)),
+            most=LARGEST_BYTES,
+        )
         train, test = _pair(folder, "train", *files[:2]), _pair(folder, "test", *files[2:])
         data = from_arrays(name, *train, *test, task="classes")
         return {"train_x": data.train_x, "train_y": data.train_y, "test_x": data.test_x, "test_y": data.test_y}

@@ -17,11 +17,13 @@ from fedtempo.data.pictures import Format, Header, check_form, common_format, he
 from fedtempo.data.splitting import TEST_SHARE, check_share
 from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
+from fedtempo.parts.sizes import LARGEST_BYTES, must_fit, must_hold
 
 # Formats that Pillow decodes by itself: none that start another program.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".pbm", ".tif", ".tiff", ".webp"}
-_LARGEST_BYTES = 2**31
+_DECODED_BYTES = 12
+"""What decoding takes for each pixel: 4 bytes, and as much again to convert and to scale them."""
 
 
 def image_folder(
@@ -68,8 +70,7 @@ def read_images(
     """
     form = common_format([_opened(file) for file in files], files, side, channels)
     size = len(files) * math.prod(form.shape) * np.dtype(form.dtype).itemsize
-    if size > _LARGEST_BYTES:
-        raise ConfigError(f"{len(files)} images take {size:,} bytes, more than {_LARGEST_BYTES:,}; set a smaller side")
+    must_fit(f"{files[0].parent}: {len(files)} images", size, "set a smaller side", LARGEST_BYTES)
     images: npt.NDArray[Any] = np.empty((len(files), *form.shape), dtype=form.dtype)
     for target, file in zip(images, files):
         target[...] = _decoded(file, form)
@@ -82,21 +83,25 @@ def _opened(file: Path) -> Header:
 
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about metadata, which are not used
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(file, formats=_FORMATS) as image:
+                must_hold("decoding it takes", _DECODED_BYTES * math.prod(image.size))
                 return header(image)
     except Exception as error:  # a damaged image raises errors of many types
-        raise ConfigError(f"{file}: cannot be read as an image: {error}") from error
+        raise ConfigError(f"{file}: cannot be read as an image: {error or type(error).__name__}") from error
 
 
 def _decoded(file: Path, form: Format) -> npt.NDArray[Any]:
     from PIL import Image
 
     try:
-        with Image.open(file, formats=_FORMATS) as image:
-            return pixels(image, form)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(file, formats=_FORMATS) as image:
+                return pixels(image, form)
     except Exception as error:
-        raise ConfigError(f"{file}: cannot be read as an image: {error}") from error
+        raise ConfigError(f"{file}: cannot be read as an image: {error or type(error).__name__}") from error
 
 
 def inside(folder: Path, name: str) -> Path:

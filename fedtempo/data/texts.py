@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,9 +12,12 @@ from fedtempo.data.dataset import Dataset, IntArray, from_arrays
 from fedtempo.data.splitting import TEST_SHARE, check_share
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed, natural
+from fedtempo.parts.sizes import must_fit
+from fedtempo.parts.text_files import read_plain
 
 SYMBOLS = 256
 _LARGEST_BYTES = 2**28
+_SYMBOL_BYTES = 8
 
 
 def text(path: str, length: int = 80, stride: int | None = None, test_share: float = TEST_SHARE) -> Dataset:
@@ -32,6 +36,8 @@ def text(path: str, length: int = 80, stride: int | None = None, test_share: flo
     files = sorted(root.rglob("*.txt"), key=lambda file: natural(file.as_posix())) if root.is_dir() else [root]
     if not files:
         raise ConfigError(f"{root}: no .txt file in this folder")
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    must_fit(root, _SYMBOL_BYTES * max(1, math.ceil(length / (stride or length))) * size, "set a larger stride")
     train: list[IntArray] = []
     test: list[IntArray] = []
     owners: list[IntArray] = []
@@ -83,8 +89,6 @@ def padded(rows: Iterable[str], length: int) -> IntArray:
 
 def _read(file: Path) -> IntArray:
     try:
-        if (size := file.stat().st_size) > _LARGEST_BYTES:
-            raise ConfigError(f"{file}: {size:,} bytes, more than {_LARGEST_BYTES:,}; split it")
-        return np.frombuffer(file.read_bytes(), dtype=np.uint8).astype(np.int64)
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from error
+        return np.frombuffer(read_plain(file, _LARGEST_BYTES), dtype=np.uint8).astype(np.int64)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from error

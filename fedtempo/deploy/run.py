@@ -33,8 +33,10 @@ from fedtempo.learning.pretrained import InitialState
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import input_shape
+from fedtempo.parts.text_files import parse_json
 from fedtempo.record import Recorder, RunFolder
 from fedtempo.record.journal import Journal, read_identity
+from fedtempo.record.reading import read_table
 from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config
 from fedtempo.runs.facts import facts_of
@@ -118,11 +120,26 @@ def check_identity(config: Config, folder: RunFolder, *, force: bool = False) ->
 
 
 def remembered(path: Path) -> dict[str, Any] | None:
-    """Return the `remember` values of the deployment in a folder; None if there is no deployment to resume."""
-    try:
-        values: dict[str, Any] = json.loads((path / _DEPLOYMENT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    """Return the `remember` values of the deployment in a folder; None if there is no deployment to resume.
+
+    Raises ConfigError if its file holds anything else.
+    """
+    values = read_table(path, _DEPLOYMENT, parse_json)
+    if values is None:
         return None
+    local, session = values.get("local"), values.get("session")
+    known = {"token": str, "run_id": int, "task_id": int, "node_id": int, "run": str}
+    is_local = local is None or (isinstance(local, int) and not isinstance(local, bool) and local > 0)
+    is_session = session is None or (
+        isinstance(session, dict)
+        and session.keys() == known.keys()
+        and all(type(session[name]) is kind for name, kind in known.items())
+    )
+    if not is_local or not is_session:
+        raise ConfigError(
+            f"{path / _DEPLOYMENT} is damaged: {'session' if is_local else 'local'} holds something else; restore the "
+            "file, without which the deployment cannot go on"
+        )
     return values
 
 

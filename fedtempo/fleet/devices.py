@@ -8,7 +8,6 @@ to JSON.
 from __future__ import annotations
 
 import csv
-import json
 import math
 import statistics
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from fedtempo.errors import ConfigError, nearest
 from fedtempo.fleet.compute import Unit
 from fedtempo.parts.fields import STRICT, Doc, Positive
 from fedtempo.parts.natural_order import natural
+from fedtempo.parts.text_files import parse_json, read_csv, read_text
 
 LARGEST_BYTES = 2 * 2**30
 FEDSCALE_TRAINING = 3.0
@@ -181,8 +181,8 @@ def must_be_safe(path: Path) -> None:
 
 def _from_fedscale(path: Path) -> Devices:
     try:
-        traces = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        traces = parse_json(read_text(path))
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not isinstance(traces, dict) or not traces:
         raise ConfigError(f"{path} must hold an object of devices by name, as FedScale's traces do")
@@ -220,26 +220,25 @@ def _from_csv(path: Path, columns: Columns) -> Devices:
     windows: dict[str, list[tuple[float, float]]] = {}
     numbers, second = columns.numbers, TIME_UNITS[columns.time_unit]
     try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
-            reader = csv.DictReader(lines)
-            wanted = [column for column, _ in numbers.values()] + [columns.client, columns.begin, columns.end]
-            for column in wanted:
-                if column is not None and column not in (reader.fieldnames or ()):
-                    raise ConfigError(f"{path} has no column {column!r}{nearest(column, reader.fieldnames or ())}")
-            for number, row in enumerate(reader):
-                name = str(number) if columns.client is None else (row[columns.client] or "").strip()
-                values = measured.setdefault(name, {})
-                try:
-                    for what, (column, factor) in numbers.items():
-                        values.setdefault(what, []).append(factor * _positive(row, column))
-                    if columns.begin is not None and columns.end is not None:
-                        begin, end = float(row[columns.begin]), float(row[columns.end])
-                        if not 0 <= begin < end < math.inf:
-                            raise ValueError(f"it comes at {begin:g} and leaves at {end:g}")
-                        windows.setdefault(name, []).append((second * begin, second * end))
-                except (TypeError, ValueError) as error:
-                    raise ConfigError(f"{path} line {reader.line_num}: {_reason(error)}") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reader = read_csv(path)
+        wanted = [column for column, _ in numbers.values()] + [columns.client, columns.begin, columns.end]
+        for column in wanted:
+            if column is not None and column not in (reader.fieldnames or ()):
+                raise ConfigError(f"{path} has no column {column!r}{nearest(column, reader.fieldnames or ())}")
+        for number, row in enumerate(reader):
+            name = str(number) if columns.client is None else (row[columns.client] or "").strip()
+            values = measured.setdefault(name, {})
+            try:
+                for what, (column, factor) in numbers.items():
+                    values.setdefault(what, []).append(factor * _positive(row, column))
+                if columns.begin is not None and columns.end is not None:
+                    begin, end = float(row[columns.begin]), float(row[columns.end])
+                    if not 0 <= begin < end < math.inf:
+                        raise ValueError(f"it comes at {begin:g} and leaves at {end:g}")
+                    windows.setdefault(name, []).append((second * begin, second * end))
+            except (TypeError, ValueError) as error:
+                raise ConfigError(f"{path} line {reader.line_num}: {_reason(error)}") from None
+    except (OSError, ValueError, csv.Error) as error:
         raise ConfigError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not measured:
         raise ConfigError(f"{path} has no lines below its header")

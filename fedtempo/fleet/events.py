@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from fedtempo.fleet.devices import Device, Devices, must_be_safe, read_devices
 from fedtempo.fleet.presence import merged
 from fedtempo.parts.fields import STRICT, Doc, Positive
 from fedtempo.parts.natural_order import natural
+from fedtempo.parts.text_files import parse_json, read_csv, read_text
 
 _DAY_S = 86_400.0
 _SHORTEST_S = 1e-3
@@ -287,8 +287,8 @@ def _repeated(
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = parse_json(read_text(path))
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not isinstance(content, dict) or not content:
         raise ConfigError(f"{path} must hold an object of devices by name, as FLASH's and FedScale's traces do")
@@ -313,21 +313,20 @@ def _csv(path: Path, rules: EventRules) -> Iterator[tuple[str, list[_Event]]]:
     """Yield the events of each device of a CSV, in natural order."""
     devices: dict[str, list[_Event]] = {}
     try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
-            reader = csv.DictReader(lines)
-            for column in (rules.client, rules.time, rules.event):
-                if column not in (reader.fieldnames or ()):
-                    raise ConfigError(f"{path} has no column {column!r}{nearest(column, reader.fieldnames or ())}")
-            for row in reader:
-                name, time, what = (row[column] for column in (rules.client, rules.time, rules.event))
-                if not (name and time and what):
-                    raise ConfigError(f"{path} line {reader.line_num}: give a device, a time and an event")
-                try:
-                    moment: str | float = float(time)
-                except ValueError:
-                    moment = time
-                devices.setdefault(name.strip(), []).append(_Event(moment, what))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reader = read_csv(path)
+        for column in (rules.client, rules.time, rules.event):
+            if column not in (reader.fieldnames or ()):
+                raise ConfigError(f"{path} has no column {column!r}{nearest(column, reader.fieldnames or ())}")
+        for row in reader:
+            name, time, what = (row[column] for column in (rules.client, rules.time, rules.event))
+            if not (name and time and what):
+                raise ConfigError(f"{path} line {reader.line_num}: give a device, a time and an event")
+            try:
+                moment: str | float = float(time)
+            except ValueError:
+                moment = time
+            devices.setdefault(name.strip(), []).append(_Event(moment, what))
+    except (OSError, ValueError, csv.Error) as error:
         raise ConfigError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not devices:
         raise ConfigError(f"{path} has no lines below its header")

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from fedtempo.parts.text_files import parse_toml, read_text
 
 Table = dict[str, Any]
 
@@ -127,8 +128,8 @@ def is_file(preset: object) -> bool:
 def _from_file(path: str) -> Table:
     """Read the `[fleet]` of a file, such as those written by `fedtempo fleet import` and `fedtempo fleet measure`."""
     try:
-        table = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8")).get("fleet")
-    except (OSError, ValueError, RecursionError) as error:
+        table = parse_toml(read_text(Path(path).expanduser())).get("fleet")
+    except (OSError, ValueError) as error:
         raise ValueError(f"preset = {path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not isinstance(table, dict) or "preset" in table:
         raise ValueError(f"preset = {path!r}: the file must have a complete [fleet] without a preset")

@@ -16,6 +16,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.fleet.presence import Availability, Scheduled, merged, parts_of_window
 from fedtempo.parts.fields import STRICT, Doc, Positive
 from fedtempo.parts.natural_order import listed, natural
+from fedtempo.parts.text_files import read_csv
 
 Interval = Annotated[tuple[int, float, float], Field(strict=False)]
 
@@ -127,21 +128,20 @@ def _csv_rows(file: str) -> Iterator[TraceRow]:
     where = f"fleet.availability: {file}"
     empty = True
     try:
-        with Path(file).expanduser().open(encoding="utf-8-sig", newline="") as lines:
-            reader = csv.DictReader(lines)
-            if missing := {"client", "begin_s", "end_s"} - set(reader.fieldnames or ()):
-                raise ConfigError(f"{where} has no column {min(missing)!r}; a trace has client, begin_s and end_s")
-            for row in reader:
-                empty = False
-                try:
-                    client, begin, end = row["client"].strip(), float(row["begin_s"]), float(row["end_s"])
-                    text = (row.get("period_s") or "").strip()
-                    period_s = float(text) if text else None
-                except (AttributeError, TypeError, ValueError):
-                    line = f"line {reader.line_num}"
-                    raise ConfigError(f"{where} {line}: give a client, and begin_s and end_s in seconds") from None
-                yield TraceRow(f"line {reader.line_num}", client, begin, end, period_s)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reader = read_csv(Path(file).expanduser())
+        if missing := {"client", "begin_s", "end_s"} - set(reader.fieldnames or ()):
+            raise ConfigError(f"{where} has no column {min(missing)!r}; a trace has client, begin_s and end_s")
+        for row in reader:
+            empty = False
+            try:
+                client, begin, end = row["client"].strip(), float(row["begin_s"]), float(row["end_s"])
+                text = (row.get("period_s") or "").strip()
+                period_s = float(text) if text else None
+            except (AttributeError, TypeError, ValueError):
+                line = f"line {reader.line_num}"
+                raise ConfigError(f"{where} {line}: give a client, and begin_s and end_s in seconds") from None
+            yield TraceRow(f"line {reader.line_num}", client, begin, end, period_s)
+    except (OSError, ValueError, csv.Error) as error:
         raise ConfigError(f"{where} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if empty:
         raise ConfigError(f"{where} has no intervals")

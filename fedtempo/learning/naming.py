@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedtempo.parts.text_files import parse_json
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 METADATA_KEY = "fedtempo"
@@ -99,7 +101,7 @@ class Naming:
     def of_file(cls, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> Naming:
         """Return the naming that a file describes. Raises ValueError if the arrays do not cover the vector exactly."""
         try:
-            layout = json.loads(metadata[METADATA_KEY])
+            layout = parse_json(metadata[METADATA_KEY])
             size, order = int(layout["size"]), [str(name) for name in layout["order"]]
             pieces = {
                 str(name): Piece(str(name), int(start), arrays[name].shape, bool(channels_last))

@@ -18,7 +18,10 @@ from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError
 from fedtempo.learning.exchange import Patterns
+from fedtempo.learning.torch_files import must_be_plain
 from fedtempo.parts.fields import STRICT, Doc
+from fedtempo.parts.sizes import must_fit, tensors_must_hold
+from fedtempo.parts.text_files import read_plain
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -134,8 +137,10 @@ def read_tensors(path: str) -> dict[str, Array]:
         if path.endswith(_SAFETENSORS):
             from safetensors.torch import load
 
+            tensors_must_hold(Path(path))
             loaded: Any = load(content)
         else:
+            must_be_plain(content)
             loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:  # its text advises to execute the file
         raise ConfigError(
@@ -156,14 +161,17 @@ def read_tensors(path: str) -> dict[str, Array]:
         )
     if not loaded:
         raise ConfigError(f"model.initial = {path!r}: holds no tensors")
+    size = sum(4 * tensor.numel() for tensor in loaded.values())  # a tensor may show the same value again and again
+    must_fit(f"model.initial = {path!r}", size)
     return {name: _as_array(tensor) for name, tensor in loaded.items()}
 
 
 def _content(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"model.initial = {path!r}: cannot be read: {error.strerror or error}") from error
+        return read_plain(Path(path))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"model.initial = {path!r}: cannot be read: {reason}") from error
 
 
 def _as_array(tensor: Tensor) -> Array:

@@ -21,6 +21,7 @@ from fedtempo.errors import ConfigError, nearest
 from fedtempo.parts.component import component, made
 from fedtempo.parts.fields import STRICT, Doc, NonNegative, Positive, Share
 from fedtempo.parts.plugins import imported, installed, outside
+from fedtempo.parts.text_files import parse_json
 from fedtempo.parts.user_code import user_code
 
 By = Literal["round", "commit", "time"]
@@ -214,7 +215,7 @@ class _TorchRates:
             raise ConfigError(f"{name}: torch.optim.lr_scheduler has no scheduler of this name")
         if "metrics" in inspect.signature(cls.step).parameters:
             raise ConfigError(f"{name}: depends on measured losses, so it cannot be a function of the position")
-        given = json.loads(options)
+        given = parse_json(options)
         if isinstance(given.get("lr_lambda"), str):
             given["lr_lambda"] = imported(given["lr_lambda"], f"{name}: lr_lambda")
         self._name = name

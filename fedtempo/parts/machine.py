@@ -68,9 +68,24 @@ def memory() -> Usable | None:
     """Return the bytes of memory that this process may use, or None if the system does not report its memory."""
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
         return None
-    limits = list(_memory_limits())
+    groups, unmapped = list(_memory_limits()), unmapped_bytes()
+    limits = {"cgroup limit": min(groups)} if groups else {}
     installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return _tightest(installed, {"cgroup limit": min(limits)} if limits else {})
+    return _tightest(installed, limits if unmapped is None else {**limits, "ulimit -v": unmapped})
+
+
+def unmapped_bytes() -> int | None:
+    """Return how much more address space this process may map (`ulimit -v`), bytes; None if there is no limit."""
+    try:
+        import resource
+
+        allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if allowed == resource.RLIM_INFINITY:
+            return None
+        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (ImportError, OSError, ValueError):  # not on Linux
+        return None
+    return max(0, allowed - mapped)
 
 
 def _tightest(installed: int, limits: Mapping[str, int]) -> Usable:

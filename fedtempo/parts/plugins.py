@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,28 +15,11 @@ from pydantic.dataclasses import dataclass, is_pydantic_dataclass
 
 from fedtempo.errors import ConfigError, nearest
 from fedtempo.parts.fields import STRICT
+from fedtempo.parts.import_path import latest_folder
 from fedtempo.parts.user_code import lines_of, place_of, shown
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-_folders: list[Path] = []
-"""Folders of the configurations read so far, whose modules can be imported; the latest comes last."""
-
-
-def add_folder(folder: Path) -> None:
-    """Make the modules in `folder` importable. They do not hide modules of Python or of installed packages."""
-    folder = folder.resolve()
-    if folder in _folders:
-        _folders.remove(folder)
-    _folders.append(folder)
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-
-
-def search_path() -> list[str]:
-    """Return the folders of configurations, for the $PYTHONPATH of a program that imports the same modules."""
-    return [str(folder) for folder in reversed(_folders)]
 
 
 def imported(target: str, where: str) -> Any:
@@ -121,10 +103,9 @@ def _missing_module_hint(error: Exception, module: str) -> str:
 def _check_not_hidden(imported_module: Any, module: str, where: str) -> None:
     """Raise ConfigError if the configuration's folder has a module of this name but another one was imported."""
     top = module.partition(".")[0]
-    if not _folders or not any((_folders[-1] / name).exists() for name in (f"{top}.py", f"{top}/__init__.py")):
+    latest = latest_folder()
+    if latest is None or not any((latest / name).exists() for name in (f"{top}.py", f"{top}/__init__.py")):
         return
     file = getattr(imported_module, "__file__", None)
-    if file is not None and not Path(file).resolve().is_relative_to(_folders[-1]):
-        raise ConfigError(
-            f"{where}: {module!r} was imported from {file}, which hides the one in {_folders[-1]}; rename it"
-        )
+    if file is not None and not Path(file).resolve().is_relative_to(latest):
+        raise ConfigError(f"{where}: {module!r} was imported from {file}, which hides the one in {latest}; rename it")

@@ -15,7 +15,7 @@ import site
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -104,6 +104,12 @@ def described(error: BaseException) -> str:
     if len(message) > _LONGEST:
         message = f"{message[:_LONGEST]}..."
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def lines_of_frames(frames: Iterable[tuple[FrameType, int]]) -> list[Line]:
+    """Return the lines of user code among the frames of a stack, outermost first."""
+    chosen = [(frame.f_code, number) for frame, number in frames if _is_users(frame.f_code.co_filename)]
+    return [_line(code.co_filename, number, code.co_name) for code, number in chosen][-_DEEPEST:]
 
 
 def lines_of(error: BaseException, package: str | None = None) -> list[Line]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import json
+import os
 import platform
 import re
+import stat
 import subprocess
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedtempo.errors import ConfigError
 from fedtempo.parts.machine import usable_cpus
+from fedtempo.parts.text_files import parse_json, read_text
 from fedtempo.record.schema import DATABASE
 from fedtempo.record.strict_json import write_json
 
@@ -171,26 +173,50 @@ class RunFolder:
     def finished(self) -> bool:
         """Whether the run reached its end; an interrupted run may have a summary too."""
         try:
-            return bool(json.loads(self.summary.read_text(encoding="utf-8")).get("ended") != "interrupted")
+            return bool(parse_json(read_text(self.summary)).get("ended") != "interrupted")
         except FileNotFoundError:
             return False
-        except (OSError, ValueError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, AttributeError) as error:
             raise ConfigError(f"{self.summary} cannot be read: {error}") from error
 
 
 def claim(path: Path) -> BaseFileLock:
     """Lock a folder for this process until the lock is released or the process ends.
 
-    Raises ConfigError if another process holds the lock, OSError if it cannot be written.
+    Raises ConfigError if another process holds the lock, or if writing into the folder could change files elsewhere;
+    OSError if it cannot be written.
     """
     from filelock import FileLock, Timeout  # here, because commands that only read import this module
 
+    must_keep_to_itself(path)
     lock = FileLock(path / _LOCK)
     try:
         lock.acquire(timeout=_LOCK_TIMEOUT_S)
     except Timeout:
         raise ConfigError(f"{path} is in use: another process works there") from None
     return lock
+
+
+def must_keep_to_itself(folder: Path) -> None:
+    """Raise ConfigError if writing into a folder, or deleting in it, could change files outside it; OSError.
+
+    That is so for links that lead out, and for files that have a second name, which may lie anywhere.
+    """
+    whole = folder.resolve()
+    for place, folders, files in os.walk(folder):
+        for path in (Path(place, name) for name in [*folders, *files]):
+            status = path.lstat()
+            if stat.S_ISLNK(status.st_mode):
+                target = Path(os.path.realpath(path))
+                if not target.is_relative_to(whole):
+                    raise ConfigError(f"{path} leads out of its folder, to {target}; nothing was changed")
+            elif not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
+                raise ConfigError(f"{path} is not a plain file; nothing was changed")
+            elif stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+                raise ConfigError(
+                    f"{path} has {status.st_nlink} names (hard links), and writing would change all of them; copy the "
+                    "folder, and use the copy"
+                )
 
 
 def default_name(strategy: str, seed: int) -> str:

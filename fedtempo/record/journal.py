@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import RunError
+from fedtempo.parts.text_files import parse_json, read_plain
 from fedtempo.record.strict_json import plain, sync_folder, write_text
 
 Row = Mapping[str, Any]
@@ -69,10 +70,13 @@ class Journal:
         """
         journal = cls(path)
         try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise RunError(f"{path} could not be read: {error.strerror or error}") from error
-        journal._read(content)
+            content = read_plain(path)
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path} could not be read: {getattr(error, 'strerror', None) or error}") from error
+        try:
+            journal._read(content)
+        except (ValueError, KeyError, TypeError) as error:  # lines of another origin, with the right hashes
+            raise journal._damaged(f"its lines cannot be read ({error!r})") from error
         journal.resumed += 1
         journal._append([], {"seal": "resumed", "wall_s": journal.wall_s})
         return journal
@@ -133,7 +137,7 @@ class Journal:
                 raise self._damaged(f"lines {first} to {number} do not match the hash in line {number}")
             self._digest.update(line[len(match[1]) :])
             self._whole += sum(map(len, pending)) + len(line)
-            self._take(pending, json.loads(line))
+            self._take(pending, parse_json(line))
             pending, seals = [], seals + 1
         if not seals:
             raise self._damaged("its first line is incomplete")
@@ -155,9 +159,9 @@ class Journal:
             case {"seal": "resumed"}:
                 self.resumed += 1
             case {"seal": "came"}:
-                self.came.extend(map(json.loads, lines))
+                self.came.extend(map(parse_json, lines))
             case {"seal": "checkpoint"}:
-                self.rows.update((row["n"], row) for row in map(json.loads, lines))
+                self.rows.update((row["n"], row) for row in map(parse_json, lines))
                 self.submitted, self.unanswered = seal["submitted"], frozenset(seal["unanswered"])
                 self.wall_s = seal["wall_s"]
                 self.checkpoints += 1
@@ -172,7 +176,7 @@ def _lines(rows: Iterable[Row]) -> list[str]:
 
 def _is_json(line: bytes) -> bool:
     try:
-        json.loads(line)
+        parse_json(line)
     except ValueError:
         return False
     return True
@@ -185,8 +189,8 @@ def read_identity(path: Path) -> Mapping[str, Any]:
         with path.open("rb") as file:
             for number, line in enumerate(file):
                 if (not number or line.startswith(b'{"seal": "extended"')) and (match := _SEAL.fullmatch(line)):
-                    identity = json.loads(match[1] + b"}").get("identity", {})
-    except OSError:
+                    identity = parse_json(match[1] + b"}").get("identity", {})
+    except (OSError, ValueError):
         return {}
     return identity
 

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.errors import RunError
+from fedtempo.parts.sizes import tensors_must_hold
+from fedtempo.parts.text_files import parse_json
 from fedtempo.record.reading import inside
 from fedtempo.record.strict_json import sync_folder
 
@@ -89,6 +91,7 @@ class ModelFiles:
 
         path = self.path(sha256)
         try:
+            tensors_must_hold(path)
             model: Any = load(path.read_bytes())["state"]
         except OSError as error:
             raise RunError(f"{path} could not be read: {error.strerror or error}") from error
@@ -129,7 +132,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str,
 def _with_sorted_metadata(content: bytes) -> bytes:
     """Return a safetensors file with its metadata in the order of their names; the library's order is random."""
     start = 8 + int.from_bytes(content[:8], "little")
-    table = json.loads(content[8:start])
+    table = parse_json(content[8:start])
     table["__metadata__"] = dict(sorted(table.get("__metadata__", {}).items()))
     header = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
     header += b" " * (-len(header) % 8)  # as the library aligns the tensors
@@ -169,10 +172,11 @@ def read_arrays(folder: Path, name: str) -> tuple[dict[str, Array], dict[str, st
     if path is None:
         return None
     try:
+        tensors_must_hold(path)
         with safe_open(path, framework="numpy") as file:
             return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118  no mapping
-    except OSError as error:
-        raise RunError(f"{path} could not be read: {error.strerror or error}") from error
+    except (OSError, MemoryError) as error:
+        raise RunError(f"{path} could not be read: {getattr(error, 'strerror', None) or error}") from error
     except (SafetensorError, ValueError, TypeError, AttributeError) as error:
         raise RunError(f"{path} is damaged: {error}") from error
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sqlite3
-import tomllib
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,13 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from fedtempo.errors import ConfigError, RunError
+from fedtempo.parts.sizes import must_hold
+from fedtempo.parts.text_files import parse_json, parse_toml
 from fedtempo.record.checks import check_clusters, check_facts, check_further, check_tables
-from fedtempo.record.reading import inside, opened, read_table
+from fedtempo.record.reading import LARGEST_VALUE_BYTES, inside, opened, read_table
 from fedtempo.record.schema import COLUMNS, DATABASE, FURTHER_TABLES
 
 Table = Mapping[str, npt.NDArray[Any]]
 
 _ROWS_AT_ONCE = 50_000
+_SMALLEST_ROW_BYTES = 8
+"""A row of three columns: its position, size, number, and a byte for each column's type."""
+_LONGEST_ROW_BYTES = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +103,9 @@ def load_run(folder: Path | str) -> Run:
         facts=records.facts,
         further=records.further,
         folder=folder,
-        config=read_table(folder, "config.toml", tomllib.loads) or {},
-        summary=read_table(folder, "summary.json", json.loads),
-        environment=read_table(folder, "environment.json", json.loads) or {},
+        config=read_table(folder, "config.toml", parse_toml) or {},
+        summary=read_table(folder, "summary.json", parse_json),
+        environment=read_table(folder, "environment.json", parse_json) or {},
     )
 
 
@@ -140,7 +144,7 @@ def read_records(connection: sqlite3.Connection) -> Records:
         visits = read_rows(connection, "visits", "number")
         commits = read_rows(connection, "commits", "version")
         evaluations = read_rows(connection, "evaluations", "rowid")
-        notes = tuple((n, json.loads(v)) for n, v in connection.execute("SELECT name, value FROM notes ORDER BY rowid"))
+        notes = tuple((name, parse_json(value)) for name, value in _texts(connection, "notes"))
         facts = read_facts(connection)
         further = read_further(connection)
     finally:
@@ -159,22 +163,54 @@ def read_further(connection: sqlite3.Connection) -> dict[str, Table]:
 
 def read_facts(connection: sqlite3.Connection, names: Collection[str] | None = None) -> dict[str, Any]:
     """Return the facts by name, only those in `names` if given. Raises sqlite3.Error if they cannot be read."""
-    rows = connection.execute("SELECT name, value FROM facts ORDER BY rowid")
-    return {name: json.loads(value) for name, value in rows if names is None or name in names}
+    rows = _texts(connection, "facts")
+    return {name: parse_json(value) for name, value in rows if names is None or name in names}
+
+
+def _texts(connection: sqlite3.Connection, table: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of facts or notes. Raises ValueError if there are more than the database can hold."""
+    left = _size(connection)
+    for name, value in connection.execute(f"SELECT name, value FROM {table} ORDER BY rowid"):  # noqa: S608
+        left -= len(name) + len(value)
+        if left < 0:
+            raise ValueError(f"{table} holds more text than the file: pages of it are used several times")
+        yield name, value
+
+
+def _size(connection: sqlite3.Connection) -> int:
+    """Return the size of a database, bytes."""
+    ((pages,),), ((size,),) = connection.execute("PRAGMA page_count"), connection.execute("PRAGMA page_size")
+    return int(pages * size)
 
 
 def read_rows(connection: sqlite3.Connection, table: str, order: str) -> Table:
     """Return a table's columns, sorted by the column `order`. Raises sqlite3.Error if they cannot be read."""
     columns = COLUMNS[table]
     names = column_names(connection, table)
-    (size,) = connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()  # noqa: S608  names of ours
+    most = _size(connection) // _SMALLEST_ROW_BYTES
+    query = f"SELECT COUNT(*) FROM (SELECT 1 FROM {table} LIMIT ?)"  # noqa: S608  names of ours
+    (size,) = connection.execute(query, [most + 1]).fetchone()
+    if size > most:
+        raise ValueError(f"{table} holds more rows than the file: pages of it are used several times")
+    must_hold(f"{table} takes", size * sum(np.dtype(kind).itemsize for kind in columns.values()))
     arrays = {name: np.empty(size, dtype=kind) for name, kind in columns.items()}
-    cursor, end = connection.execute(f"SELECT {names} FROM {table} ORDER BY {order}"), 0  # noqa: S608
-    while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-        begin, end = end, end + len(rows)
-        for name, values in as_columns(table, rows).items():
-            arrays[name][begin:end] = values
+    with short_rows(connection):
+        cursor, end = connection.execute(f"SELECT {names} FROM {table} ORDER BY {order}"), 0  # noqa: S608
+        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+            begin, end = end, end + len(rows)
+            for name, values in as_columns(table, rows).items():
+                arrays[name][begin:end] = values
     return arrays
+
+
+@contextlib.contextmanager
+def short_rows(connection: sqlite3.Connection) -> Iterator[None]:
+    """Reject long rows for the duration of the block, in which many of the rows of `schema.COLUMNS` are read."""
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW_BYTES)
+    try:
+        yield
+    finally:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE_BYTES)
 
 
 def as_columns(table: str, rows: Sequence[tuple[Any, ...]]) -> Table:
@@ -194,8 +230,8 @@ def column_names(connection: sqlite3.Connection, table: str) -> str:
 
 
 def _column(values: tuple[Any, ...], kind: str) -> npt.NDArray[Any]:
-    if kind == "O":
-        return np.array([str(value) for value in values], dtype=kind)
+    if kind == "O":  # names, each of which occurs often
+        return np.array([sys.intern(str(value)) for value in values], dtype=kind)
     if kind == "i8":
         return np.array([-1 if value is None else value for value in values], dtype=kind)
     return np.array(values, dtype=kind)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.learning.naming import Naming
+from fedtempo.parts.text_files import parse_json
 from fedtempo.record import RunFolder
 from fedtempo.record.models import read_arrays, write_arrays
 from fedtempo.runtime.executors import Executor
@@ -70,7 +71,7 @@ class ClientLayers:
             raise ConfigError(f"{path} does not exist; a run with run.keep = ['last', 'clients'] keeps it")
         arrays, metadata = content
         try:
-            layout = json.loads(metadata[_METADATA_KEY])
+            layout = parse_json(metadata[_METADATA_KEY])
             clients, start = [int(client) for client in layout["clients"]], int(layout["start"])
             layers = cls(clients, naming.part_of(arrays, start, len(clients)), start, naming)
         except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -6,7 +6,6 @@ Sections are checked in the order of what their classes take to import, so that 
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +20,10 @@ from fedtempo.learning.exchange import Exchange
 from fedtempo.learning.pretrained import InitialWeights, located_initial
 from fedtempo.learning.training import LOSSES, OPTIMIZERS, Training
 from fedtempo.parts.construct import construct, names_of_fields, take
+from fedtempo.parts.import_path import add_folder
 from fedtempo.parts.later import Registry
-from fedtempo.parts.plugins import add_folder, imported, installed, outside, part_class
+from fedtempo.parts.plugins import imported, installed, outside, part_class
+from fedtempo.parts.text_files import parse_toml
 from fedtempo.record.client_measures import MODELS
 from fedtempo.record.schema import DATABASE
 from fedtempo.runs.deploy_settings import DeploySettings
@@ -153,7 +154,7 @@ def assignment(text: str) -> tuple[str, Any]:
     if not equals or not key.strip():
         raise ConfigError(f"--set {text}: write it as section.key=value")
     try:
-        value = tomllib.loads(f"value = {raw}")["value"]
+        value = parse_toml(f"value = {raw}")["value"]
     except (ValueError, RecursionError):
         value = raw.strip()
     return key.strip(), value

@@ -12,6 +12,7 @@ from typing import Any
 
 from fedtempo.errors import ConfigError
 from fedtempo.record import Records, RunFolder, load_run, write_json
+from fedtempo.record.folder import must_keep_to_itself
 from fedtempo.record.journal import Journal, keep_identity, read_identity
 from fedtempo.record.models import ModelFiles
 from fedtempo.record.recorder import Observer
@@ -130,6 +131,7 @@ class Run:
         must_agree(path, settings(before), settings(self.config), force)
         recorded = load_run(path)
         summary = dict(recorded.summary or {})
+        must_keep_to_itself(path)
         leave_results(folder, self.config.run.keep)
         if self.loaded is not None:
             self.loaded(recorded)

@@ -20,6 +20,7 @@ from fedtempo.errors import ConfigError, nearest
 from fedtempo.fleet.distributions import Distribution, distribution, drawn
 from fedtempo.parts.component import made
 from fedtempo.parts.fields import STRICT, Doc
+from fedtempo.parts.text_files import read_csv
 from fedtempo.runs.config import Config
 from fedtempo.runtime.keyed import keyed_generator
 
@@ -38,12 +39,11 @@ class Column:
     def read(self) -> list[float]:
         """Return the column. Raises ConfigError, naming file and row, if it cannot be read or holds anything else."""
         try:
-            with Path(self.file).open(encoding="utf-8-sig", newline="") as lines:
-                reader = csv.DictReader(lines)
-                if self.column not in (names := list(reader.fieldnames or ())):
-                    raise ConfigError(f"{_KEY}: {self.file} has no column {self.column!r}{nearest(self.column, names)}")
-                return [self._number(row[self.column], reader.line_num) for row in reader]
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            reader = read_csv(Path(self.file))
+            if self.column not in (names := list(reader.fieldnames or ())):
+                raise ConfigError(f"{_KEY}: {self.file} has no column {self.column!r}{nearest(self.column, names)}")
+            return [self._number(row[self.column], reader.line_num) for row in reader]
+        except (OSError, ValueError, csv.Error) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConfigError(f"{_KEY}: {self.file} cannot be read: {reason}") from error
 

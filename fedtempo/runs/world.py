@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import tomllib
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from multiprocessing import parent_process
@@ -35,6 +34,7 @@ from fedtempo.learning.transformer import Transformer
 from fedtempo.learning.unet import UNet
 from fedtempo.parts.inputs import is_several
 from fedtempo.parts.plugins import imported
+from fedtempo.parts.text_files import parse_toml
 from fedtempo.parts.user_code import part_name, user_code
 from fedtempo.runs.config import Config
 from fedtempo.runs.splits import of_data as evaluated_of_data
@@ -103,7 +103,7 @@ def _loaded(source: str, options: str, transform: str | None, _stamp: str) -> Da
     options: as TOML, because tables and lists cannot be cache keys.
     """
     try:
-        dataset = load(source, **tomllib.loads(options))
+        dataset = load(source, **parse_toml(options))
     except UserCodeError:
         raise
     except ConfigError as error:

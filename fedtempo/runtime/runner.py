@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-import signal
-import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -20,6 +17,7 @@ from fedtempo.parts.user_code import part_name, user_error, with_lines
 from fedtempo.runtime import clock
 from fedtempo.runtime.evaluations import Best, Evaluations
 from fedtempo.runtime.executors import Evaluator
+from fedtempo.runtime.interrupting import cancelled_by_signals
 from fedtempo.runtime.run_settings import RunSettings
 
 Vector = npt.NDArray[np.float32]
@@ -148,7 +146,7 @@ def simulate(
         task = asyncio.current_task()
         assert task is not None
         try:
-            with cancelled_by_sigterm(task):
+            with cancelled_by_signals(task):
                 ended = await _until_the_end(strategy, settings, sim, evaluations, journal, strategy_name)
         finally:
             state["end_s"] = sim.end_s
@@ -223,28 +221,6 @@ async def _until_the_end(
     if not running.cancelled() and (error := running.exception()) is not None:
         raise _reported(error, strategy, f"strategy.name = {strategy_name or part_name(strategy)!r}")
     return sim.ended.result()
-
-
-@contextlib.contextmanager
-def cancelled_by_sigterm(task: asyncio.Task[Any]) -> Iterator[None]:
-    """Cancel the task on the first SIGTERM if its handler raises KeyboardInterrupt, as asyncio does on Ctrl-C."""
-    handler = signal.getsignal(signal.SIGTERM)
-    if not callable(handler) or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def cancel(number: int, frame: Any) -> None:
-        signal.signal(number, handler)
-        try:
-            handler(number, frame)
-        except KeyboardInterrupt:
-            task.cancel()
-
-    signal.signal(signal.SIGTERM, cancel)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, handler)
 
 
 def _reported(error: BaseException, strategy: Strategy, where: str) -> BaseException:

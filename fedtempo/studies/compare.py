@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import tomli_w
 
 from fedtempo.errors import ConfigError, FedtempoError, Interrupted, RunError
+from fedtempo.parts.text_files import parse_toml, read_text
 from fedtempo.record import Run as RecordedRun
 from fedtempo.record import load_run, write_json
 from fedtempo.record.folder import RunFolder, claim
@@ -221,8 +221,8 @@ def write_plan(folder: Path, plan: Plan) -> None:
 def read_plan(folder: Path) -> Plan:
     """Return the plan of the comparison in a folder. Raises ConfigError if there is none that can be used."""
     try:
-        tables = tomllib.loads((folder / PLAN).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        tables = parse_toml(read_text(folder / PLAN))
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{folder} holds no comparison or sweep that can be read: {error}") from error
     configuration, grid = tables.get("configuration"), tables.get("grid", {})
     if not isinstance(configuration, dict) or not isinstance(grid, dict):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import ConfigError, RunError
-from fedtempo.parts.plugins import search_path
+from fedtempo.parts.import_path import search_path
 from fedtempo.record.folder import claim
 from fedtempo.runtime.executors.ray_actor import computing_versions
 from fedtempo.runtime.executors.ray_session import Session

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedtempo.errors import ConfigError
-from fedtempo.parts.plugins import search_path
+from fedtempo.parts.import_path import search_path
 from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config
 

@@ -511,3 +511,11 @@ def test_deployments_need_flower_to_begin_and_to_resume(
     (tmp_path / "deployed/deployment.json").write_text("{}")
     with pytest.raises(ConfigError, match="Flower is not installed"):
         fedtempo.resume(tmp_path / "deployed")
+
+
+@pytest.mark.parametrize("content", ["5", "[]", "{", '{"local": "x"}', '{"session": {"token": 1}}', '{"session": 5}'])
+def test_a_damaged_file_of_a_deployment_is_an_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.toml").write_text("")
+    (tmp_path / "deployment.json").write_text(content)
+    with pytest.raises(ConfigError, match=r"deployment.json (cannot be read|is damaged)"):
+        fedtempo.resume(tmp_path)

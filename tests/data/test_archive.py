@@ -52,12 +52,12 @@ def test_a_zip_bomb_is_rejected_before_it_is_unpacked(tmp_path: Path, monkeypatc
     packed = write(tmp_path / "packed.npz", {"x.npy": content}, zipfile.ZIP_DEFLATED)
     assert packed.stat().st_size < size / 500
     assert read_npz(packed)["x"].shape == (size,)
-    monkeypatch.setattr(archive, "LARGEST_UNPACKED_BYTES", size - 1)
-    with pytest.raises(ConfigError, match=r"unpacks to 50,000,\d+ bytes, more than 49,999,999"):
+    monkeypatch.setattr(archive, "LARGEST_BYTES", size - 1)
+    with pytest.raises(ConfigError, match=r"compressed arrays take 50,000,\d+ bytes of memory, more than 49,999,999"):
         read_npz(packed)
     half = npy((size // 2,), bytes(size // 2), "|u1")
     several = write(tmp_path / "several.npz", {f"{i}.npy": half for i in range(3)}, zipfile.ZIP_DEFLATED)
-    with pytest.raises(ConfigError, match="unpacks to 75,000,"):
+    with pytest.raises(ConfigError, match="its compressed arrays take 75,000,"):
         read_npz(several)
     assert read_npz(write(tmp_path / "plain.npz", {"x.npy": content}))["x"].shape == (size,)
 

@@ -129,7 +129,7 @@ def test_the_largest_size_is_read_and_one_more_is_rejected(tmp_path: Path, monke
     path.write_bytes(encode(IMAGES))
     assert read_idx(path, 3).tolist() == IMAGES.tolist()
     monkeypatch.setattr(idx_module, "LARGEST_BYTES", IMAGES.size - 1)
-    with pytest.raises(ConfigError, match="more than it can hold"):
+    with pytest.raises(ConfigError, match="takes 24 bytes of memory, more than 23"):
         read_idx(path, 3)
 
 

@@ -16,7 +16,7 @@ from fedtempo.data.partitions import ByOwner, Iid
 from fedtempo.deploy.client.answers import Answers
 from fedtempo.deploy.client.settings import parse_client
 from fedtempo.errors import ConfigError
-from fedtempo.parts import plugins
+from fedtempo.parts import import_path, plugins
 from fedtempo.runs.config import load, parse
 from fedtempo.runs.identity import code_sha256
 from fedtempo.runs.run import run
@@ -101,10 +101,10 @@ def fail(x):
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Create a user's folder with a module, and remove what is imported from it from sys.modules afterwards."""
     (tmp_path / "my_parts.py").write_text(MODULE)
-    path, folders, modules = list(sys.path), list(plugins._folders), set(sys.modules)
+    path, folders, modules = list(sys.path), list(import_path._folders), set(sys.modules)
     yield tmp_path
     sys.path[:] = path
-    plugins._folders[:] = folders
+    import_path._folders[:] = folders
     for name in {"my_parts", "other_parts"} & (sys.modules.keys() - modules):
         del sys.modules[name]
 

@@ -24,6 +24,7 @@ from fedtempo.data.validation import NAMES as VALIDATION_NAMES
 from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed, natural
+from fedtempo.parts.text_files import read_csv
 
 _MAPPINGS = "client_data_mapping"
 _NEEDED = ("client_id", "sample_path")
@@ -105,21 +106,20 @@ def _mapping(file: Path) -> list[_Sample]:
     """Return the samples of a mapping. Raises ConfigError naming a line that is none."""
     samples = []
     try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            reader = csv.DictReader(lines, skipinitialspace=True)
-            columns = list(reader.fieldnames or ())
-            if len(columns) < 3 or not set(_NEEDED) <= set(columns):
-                raise ConfigError(
-                    f"{file}: has the columns {listed(columns) or 'none'}; must have client_id, sample_path, label_id"
-                )
-            label = "label_id" if "label_id" in columns else columns[-1]
-            name = "label_name" if "label_name" in columns else label
-            for row in reader:
-                sample = _Sample(row["client_id"], row["sample_path"], row[label], row[name])
-                if not all(sample) or None in row:
-                    raise ConfigError(f"{file} line {reader.line_num}: must have a value in each of {listed(columns)}")
-                samples.append(sample)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reader = read_csv(file, skipinitialspace=True)
+        columns = list(reader.fieldnames or ())
+        if len(columns) < 3 or not set(_NEEDED) <= set(columns):
+            raise ConfigError(
+                f"{file}: has the columns {listed(columns) or 'none'}; must have client_id, sample_path, label_id"
+            )
+        label = "label_id" if "label_id" in columns else columns[-1]
+        name = "label_name" if "label_name" in columns else label
+        for row in reader:
+            sample = _Sample(row["client_id"], row["sample_path"], row[label], row[name])
+            if not all(sample) or None in row:
+                raise ConfigError(f"{file} line {reader.line_num}: must have a value in each of {listed(columns)}")
+            samples.append(sample)
+    except (OSError, ValueError, csv.Error) as error:
         raise ConfigError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not samples:
         raise ConfigError(f"{file}: no samples")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ from fedtempo.data.cache import Arrays, content_key, remembered_arrays
 from fedtempo.data.formats.by_client import Examples
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed
+from fedtempo.parts.sizes import must_fit, text_array_must_fit
+from fedtempo.parts.text_files import parse_json, read_text
 
 _SPLITS = ("train", "test")
 _LARGEST_BYTES = 2**31
@@ -47,8 +48,7 @@ def read_leaf(files: dict[str, list[Path]], field: int | None) -> Arrays:
     every = [file for paths in files.values() for file in paths]
     try:
         sizes = [file.stat().st_size for file in every]
-        if (largest := max(sizes)) > _LARGEST_BYTES:
-            raise ConfigError(f"{every[sizes.index(largest)]}: {largest:,} bytes, more than {_LARGEST_BYTES:,}")
+        must_fit(every[sizes.index(max(sizes))], max(sizes), "split it", _LARGEST_BYTES)
         if sum(sizes) < _WORTH_KEEPING_BYTES:
             return _read(files, field)
         counts = {split: len(paths) for split, paths in files.items()}
@@ -81,7 +81,9 @@ def _read(files: dict[str, list[Path]], field: int | None) -> Arrays:
             raise ConfigError(f"{paths[0].parent}: no user has examples")
         for name, parts in (("x", xs), ("y", ys)):
             arrays |= _packed(f"{split}_{name}", _joined(paths[0].parent, name, parts))
+        text_array_must_fit(f"{paths[0].parent}: the names of users", clients)
         arrays |= _packed(f"{split}_clients", np.array(clients))
+    text_array_must_fit("the names of users", list(everyone))
     return arrays | {"everyone": np.array(list(everyone))}
 
 
@@ -108,8 +110,8 @@ def examples_of(arrays: Arrays, split: str) -> Examples:
 def _users(file: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
     """Yield name, inputs and labels of each user of a file. Raises ConfigError if it is not a file of LEAF."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        content = parse_json(read_text(file))
+    except ValueError as error:
         raise ConfigError(f"{file}: not a JSON file: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("user_data"), dict):
         raise ConfigError(f"{file}: must hold an object with users and user_data, as LEAF's files do")
@@ -159,6 +161,7 @@ def _labels(file: Path, user: str, y: list[Any]) -> npt.NDArray[Any]:
 
 
 def _array(file: Path, user: str, name: str, rows: list[Any]) -> npt.NDArray[Any]:
+    text_array_must_fit(f"{file}: user {user!r}: {name}", _texts(rows))
     try:
         values = np.array(rows)
     except ValueError as error:  # lists of different lengths
@@ -169,6 +172,12 @@ def _array(file: Path, user: str, name: str, rows: list[Any]) -> npt.NDArray[Any
     if values.dtype.kind not in "ifU" or is_mixed:
         raise ConfigError(f"{file}: user {user!r}: {name} must hold numbers or texts only, not {_short(rows[0])}")
     return values
+
+
+def _texts(rows: list[Any]) -> Sequence[str]:
+    """Return the texts among rows, which may be lists of texts."""
+    inner = [row for row in rows if isinstance(row, list)]
+    return [text for row in [rows, *inner] for text in row if isinstance(text, str)]
 
 
 def _all_text(rows: Any) -> bool:
@@ -187,4 +196,6 @@ def _joined(folder: Path, name: str, arrays: Sequence[npt.NDArray[Any]]) -> npt.
     if len(text) > 1 or len(shapes) > 1:
         shown = "numbers and texts" if len(text) > 1 else listed(sorted(map(str, shapes)))
         raise ConfigError(f"{folder}: {name} differs between users: {shown}; all must have the same shape and type")
+    size = max(values.dtype.itemsize for values in arrays) * sum(values.size for values in arrays)
+    must_fit(f"{folder}: {name}", size, "the longest text decides; shorten it" if True in text else "")
     return np.concatenate(arrays)

@@ -13,12 +13,14 @@ import numpy.typing as npt
 
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.formats.by_client import Examples, check_clients, from_clients
+from fedtempo.data.formats.hdf5_storage import blocks_of, must_be_stored_plainly
 from fedtempo.data.labels import LABELS
 from fedtempo.data.splitting import TEST_SHARE, check_share
 from fedtempo.data.texts import SYMBOLS, blocks, encoded, padded
 from fedtempo.data.validation import check_test_split
 from fedtempo.errors import ConfigError
 from fedtempo.parts.natural_order import listed, natural
+from fedtempo.parts.sizes import must_fit, must_hold, text_array_must_fit
 
 _CLIENTS = "examples"
 _LARGEST_BYTES = 2**32
@@ -105,8 +107,10 @@ def _read(file: Path, feature: str | None, label: str | None) -> dict[str, Parts
             if not isinstance(group, h5py.Group) or not len(group):
                 raise ConfigError(f"{file}: no clients in the group {_CLIENTS!r}")
             arrays = {client: _arrays(h5py, file, client, _own(h5py, group, client)) for client in group}
-            if (size := sum(part.nbytes for parts in arrays.values() for part in parts.values())) > _LARGEST_BYTES:
-                raise ConfigError(f"{file}: holds {size:,} bytes, more than {_LARGEST_BYTES:,}; split it")
+            every = [part for parts in arrays.values() for part in parts.values()]
+            must_fit(file, sum(part.nbytes for part in every), "split it", _LARGEST_BYTES)
+            for part in every:
+                must_be_stored_plainly(file, part)
             first = next(iter(arrays.values()))
             shapes = {name: part.ndim for name, part in first.items()}
             feature, label = _named(file, shapes, feature, label)
@@ -168,12 +172,18 @@ def _parts(file: Path, client: str, parts: Mapping[str, Any], feature: str, labe
 
 def _values(part: Any) -> npt.NDArray[Any]:
     """Return an array as numbers or as text."""
-    values = np.asarray(part[...])
-    if values.dtype.kind not in "OSU":
-        return values
-    rows = [row.decode() if isinstance(row, bytes) else row for row in values.tolist()]
-    if not all(isinstance(row, str) for row in rows):
-        raise ValueError(f"{part.name} holds neither numbers nor texts")
+    if part.dtype.kind not in "OSU":
+        return np.asarray(part[...])
+    rows: list[str] = []
+    size = 0
+    for block in blocks_of(part):
+        texts = [row.decode() if isinstance(row, bytes) else row for row in block]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"{part.name} holds neither numbers nor texts")
+        size += sum(map(len, texts))
+        must_hold(f"{part.name} takes", size)
+        rows += texts
+    text_array_must_fit(part.name, rows)
     return np.array(rows, dtype=np.str_)
 
 

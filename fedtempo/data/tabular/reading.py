@@ -10,9 +10,14 @@ from typing import Any
 
 from fedtempo.data.tabular.dialect import SAMPLE_BYTES, Dialect, find_dialect
 from fedtempo.data.tabular.file import TableFile
+from fedtempo.data.tabular.parquet_pages import unpacked
 from fedtempo.errors import ConfigError
+from fedtempo.parts.sizes import LARGEST_BYTES, most_bytes, must_fit
 
-_LARGEST_BYTES = 2**31
+_LARGEST_CHUNK_BYTES = 2**30
+_ROWS_AT_ONCE = 2**16
+_COLUMN_BYTES = 16_000
+_TEXTS = ("string", "large_string")
 _TEXT = (".csv", ".tsv")
 
 
@@ -22,8 +27,7 @@ def read_table(file: Path, named: Dialect) -> TableFile:
 
     try:
         size = file.stat().st_size
-        if size > _LARGEST_BYTES:
-            raise ConfigError(f"{file}: {size:,} bytes, more than {_LARGEST_BYTES:,}; split it")
+        must_fit(file, size, "split it", LARGEST_BYTES)
         if file.suffix == ".parquet":
             table = _parquet(file, named)
         elif file.suffix in _TEXT or named.separator is not None:
@@ -48,11 +52,7 @@ def read_table(file: Path, named: Dialect) -> TableFile:
 def _parquet(file: Path, named: Dialect) -> TableFile:
     from pyarrow import parquet
 
-    metadata = parquet.read_metadata(file)
-    announced = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-    if announced > _LARGEST_BYTES:
-        raise ConfigError(f"{file}: unpacks to {announced:,} bytes, more than {_LARGEST_BYTES:,}; split it")
-    columns = parquet.read_table(file)
+    columns = _unpacked(file, parquet.ParquetFile(file))
     columns = columns.rename_columns([" ".join(name.splitlines()) for name in columns.column_names])
     for i, kind in enumerate(columns.schema.types):
         if str(kind) == "string_view":  # which few functions of pyarrow take
@@ -65,11 +65,57 @@ def _parquet(file: Path, named: Dialect) -> TableFile:
     return TableFile(file, columns, named, named, (), 1, raw)
 
 
+def columns_must_fit(file: Path, columns: int) -> None:
+    """Raise ConfigError if a table has so many columns that what pyarrow keeps for each of them does not fit."""
+    must_fit(f"{file}: {columns:,} columns", _COLUMN_BYTES * columns, "keep fewer columns")
+
+
+def _unpacked(file: Path, content: Any) -> Any:
+    """Return the columns of a Parquet file. content: a pyarrow.parquet.ParquetFile of it.
+
+    Sizes are checked first. Texts that occur again and again take little in the file, but are as long in the table.
+    """
+    from pyarrow import Table, parquet, types
+
+    columns_must_fit(file, content.metadata.num_columns)
+    sizes = unpacked(file, content.metadata)
+    must_fit(file, sizes.least, "split it", LARGEST_BYTES)
+    if sizes.most <= min(LARGEST_BYTES, most_bytes()):
+        return content.read()
+    names = [] if sizes.repeats else [field.name for field in content.schema_arrow if str(field.type) in _TEXTS]
+    content = parquet.ParquetFile(file, read_dictionary=names)
+    rows = max(1, min(LARGEST_BYTES, most_bytes()) // (8 + 8 * sizes.largest)) if sizes.repeats else _ROWS_AT_ONCE
+    batches, size = [], 0
+    for batch in content.iter_batches(rows, use_threads=False):
+        size += sum(_text_bytes(column) if types.is_dictionary(column.type) else column.nbytes for column in batch)
+        must_fit(file, size, "split it", LARGEST_BYTES)
+        batches.append(batch)
+    columns = Table.from_batches(batches, content.schema_arrow)
+    for i, field in enumerate(content.schema_arrow):
+        if field.name in names:
+            text = "large_string" if size > _LARGEST_CHUNK_BYTES else "string"
+            columns = columns.set_column(i, field.name, columns.column(i).cast(text))
+    return columns
+
+
+def _text_bytes(column: Any) -> int:
+    """Return how many bytes the values of a dictionary array take if each is stored as often as it occurs."""
+    from pyarrow import compute, types
+
+    if not (types.is_string(column.type.value_type) or types.is_large_string(column.type.value_type)):
+        return 0
+    lengths = compute.binary_length(column.dictionary).take(column.indices)
+    return int(compute.sum(lengths.cast("int64")).as_py() or 0)
+
+
 def _text(file: Path, named: Dialect, size: int) -> TableFile:
     from pyarrow import ArrowInvalid, csv
 
     dialect, found, has_quotes = find_dialect(file, named)
     names = None if dialect.columns is None else list(dialect.columns)
+    with file.open("rb") as content:
+        header = content.read(2 * SAMPLE_BYTES).decode(str(dialect.encoding), errors="replace").partition("\n")[0]
+    columns_must_fit(file, header.count(str(dialect.separator)) + 1)
 
     def reading(use_threads: bool) -> Any:
         return csv.ReadOptions(

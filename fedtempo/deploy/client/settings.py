@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +19,9 @@ from fedtempo.data.sources import load, options_of_files
 from fedtempo.errors import ConfigError
 from fedtempo.parts.construct import construct
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive
-from fedtempo.parts.plugins import add_folder, imported
+from fedtempo.parts.import_path import add_folder
+from fedtempo.parts.plugins import imported
+from fedtempo.parts.text_files import parse_toml, read_text
 from fedtempo.runs.config import partition_from
 from fedtempo.runtime.keyed import keyed_generator
 
@@ -182,10 +183,12 @@ def parse_client(tables: Mapping[str, Any], folder: Path = Path()) -> ClientSett
 def load_client(path: Path) -> ClientSettings:
     """Return a client's settings from its TOML file. Raises ConfigError."""
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(path)
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    except tomllib.TOMLDecodeError as error:
+    try:
+        tables = parse_toml(text)
+    except ValueError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
     add_folder(path.parent)
     data = tables.get("data")

@@ -15,7 +15,7 @@ import tomli_w
 from fedtempo.data.partitions import ByOwner
 from fedtempo.deploy.flower.grid import SuperLink
 from fedtempo.deploy.flower.superlink import end, tied
-from fedtempo.parts.plugins import search_path
+from fedtempo.parts.import_path import search_path
 from fedtempo.runs.config import Config
 from fedtempo.runs.world import dealt_by, load_data
 from fedtempo.runtime.keyed import keyed_generator

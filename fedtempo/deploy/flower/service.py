@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,7 +16,10 @@ from fedtempo.deploy.flower.keys import register
 from fedtempo.deploy.flower.local import clients
 from fedtempo.deploy.flower.superlink import Certificates, answers, end, free_port, started
 from fedtempo.errors import ConfigError, RunError
+from fedtempo.parts import leftovers
 from fedtempo.runs.config import Config
+
+log = logging.getLogger(__name__)
 
 
 def to_resume(grid: FlowerGrid, local: int | None) -> dict[str, Any]:
@@ -39,7 +43,8 @@ def grid(
     """
     settings = config.deploy
     with contextlib.ExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedtempo-")))
+        leftovers.remove_leftovers()
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=leftovers.prefix())))
         stack.callback(_keep_logs, work, folder)
         if local is not None:
             superlink = SuperLink(f"127.0.0.1:{free_port()}")
@@ -91,8 +96,13 @@ def _started_superlink(config: Config, work: Path, say: Callable[[str], None]) -
 
 
 def _keep_logs(work: Path, folder: Path) -> None:
-    if folder.exists():
-        logs = folder / "logs"
-        logs.mkdir(exist_ok=True)
-        for log in work.glob("*.log"):
-            shutil.copy(log, logs)
+    """Copy logs to the run's folder, as many as fit."""
+    if not folder.exists():
+        return
+    logs = folder / "logs"
+    for file in sorted(work.glob("*.log"), key=lambda file: file.name != "superlink.log"):
+        try:
+            logs.mkdir(exist_ok=True)
+            shutil.copy(file, logs)
+        except OSError as error:
+            log.warning("%s could not be kept: %s", logs / file.name, error.strerror or error)

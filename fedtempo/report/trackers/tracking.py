@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import queue
 import threading
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedtempo.parts.text_files import parse_json
 from fedtempo.record.folder import RunFolder
 from fedtempo.record.reading import read_table
 from fedtempo.report.trackers import make_trackers
@@ -115,5 +115,5 @@ def tracked(config: Config, path: Path) -> Iterator[tuple[Points, ...]]:
         raise
     folder = RunFolder(path)
     files = (folder.config, folder.environment, folder.summary, folder.report)
-    summary = read_table(path, folder.summary.name, json.loads) or {}
+    summary = read_table(path, folder.summary.name, parse_json) or {}
     tracking.finish(summary, [file for file in files if file.exists()])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import ConfigError
+from fedtempo.record.folder import NOW
 from fedtempo.record.schema import DATABASE
 from fedtempo.report.watch.now import ALIVE_S, Now, read_now
 from fedtempo.report.watch.reading import Reader
@@ -18,6 +19,9 @@ from fedtempo.report.watch.state import RunState
 MOST_RUNS = 50
 MOST_SHOWN = 4
 """Maximum number of runs whose pictures a page shows."""
+
+_AGAIN_S = 30.0
+"""After how many real seconds a run that could not be read is read again, if its files are the same."""
 
 _READING_S = 0.3
 """Real seconds that reading one run may take per answer."""
@@ -44,11 +48,22 @@ class FollowedRun:
         self._generation = 1
         self._more = False
         self._state, self._why = "starting", ""
+        self._damaged: object = None
+        self._again = 0.0
 
     def refresh(self) -> None:
-        """Read new records, for a limited time."""
+        """Read new records, for a limited time.
+
+        A run that cannot be read is unreadable until all of it has been read, from its start: the reader would not read
+        again what it has passed.
+        """
         if self._state == "finished" and not self._more:
             return  # nothing will change any more
+        if self._state == "unreadable" and self._damaged is not None:
+            if self._damaged == _version(self.folder) and time.monotonic() < self._again:
+                return
+            self._reader, self._run, self._damaged = Reader(self.folder), None, None
+            self._generation += 1
         until = time.perf_counter() + _READING_S
         try:
             self._now, age_s = read_now(self.folder)
@@ -66,8 +81,11 @@ class FollowedRun:
                 if not piece.more or time.perf_counter() > until:
                     break
         except ConfigError as error:
-            self._state, self._why = "unreadable", str(error)
+            self._state, self._why, self._more = "unreadable", str(error), False
+            self._damaged, self._again = _version(self.folder), time.monotonic() + _AGAIN_S
             return
+        if self._state == "unreadable" and self._more:
+            return  # what made it so may follow
         self._state, self._why = _state(piece.facts, self._now, age_s)
         if self._state != "running":
             self._now = None
@@ -134,6 +152,18 @@ def run_folders(folder: Path) -> list[Path]:
         return sorted(inner, key=lambda path: (_began(path), path.name))
     except OSError:
         return []
+
+
+def _version(folder: Path) -> tuple[object, ...]:
+    """Return what changes with the files that are followed: when they were written, and their sizes."""
+    found: list[object] = []
+    for name in (DATABASE, f"{DATABASE}-wal", NOW):
+        try:
+            status = (folder / name).stat()
+            found.append((status.st_ino, status.st_mtime_ns, status.st_size))
+        except OSError:
+            found.append(None)
+    return tuple(found)
 
 
 def _holds_run(folder: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from fedtempo.parts.text_files import parse_json
 from fedtempo.record.checks import check_facts, check_further, check_tables
-from fedtempo.record.run import Table, as_columns, column_names, opened_records
+from fedtempo.record.run import Table, as_columns, column_names, opened_records, short_rows
 from fedtempo.record.schema import FURTHER_TABLES
 
 ROWS_AT_ONCE = 50_000
@@ -81,8 +81,9 @@ class Reader:
             if again:
                 self._begin()
             self._resumed = facts.get("resumed")
-            visits = self._visits.read(connection)
-            commits, evaluations = (self._new(connection, table) for table in ("commits", "evaluations"))
+            with short_rows(connection):
+                visits = self._visits.read(connection)
+                commits, evaluations = (self._new(connection, table) for table in ("commits", "evaluations"))
             tables = {
                 "visits": as_columns("visits", visits),
                 "commits": as_columns("commits", commits),
@@ -90,7 +91,8 @@ class Reader:
             }
             check_tables(tables, facts.get("n_clients"))
             exists = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'metrics'").fetchone()
-            measured = self._new(connection, "metrics", 'AND "class" IS NULL') if exists else []
+            with short_rows(connection):
+                measured = self._new(connection, "metrics", 'AND "class" IS NULL') if exists else []
             metrics = as_columns("metrics", measured)
             check_further({name: as_columns(name, ()) for name in FURTHER_TABLES} | {"metrics": metrics}, None)
             notes = self._notes(connection)
@@ -151,4 +153,4 @@ class _Numbers:
 def _facts(connection: sqlite3.Connection) -> dict[str, Any]:
     marks = ",".join("?" * len(_FACTS))
     rows = connection.execute(f"SELECT name, value FROM facts WHERE name IN ({marks})", _FACTS)  # noqa: S608
-    return {name: json.loads(value) for name, value in rows}
+    return {name: parse_json(value) for name, value in rows}

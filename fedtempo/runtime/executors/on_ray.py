@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedtempo.errors import ConfigError, FedtempoError, WorkerError
-from fedtempo.parts.plugins import search_path
+from fedtempo.parts.import_path import search_path
 from fedtempo.runtime.executors import Carried, On, Vector
 from fedtempo.runtime.executors.arithmetic import read_only
 from fedtempo.runtime.executors.job import Answer, Job, pack

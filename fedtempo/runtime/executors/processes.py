@@ -15,6 +15,7 @@ import numpy as np
 
 from fedtempo.errors import ConfigError, WorkerError
 from fedtempo.learning.training import Training
+from fedtempo.parts import leftovers
 from fedtempo.parts.machine import usable_cpus
 from fedtempo.runtime.executors import Carried, On, Pending, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import read_only
@@ -73,6 +74,8 @@ class Processes(Workers[_Process]):
 
     def _start_worker(self) -> None:
         context: Any = multiprocessing.get_context(self._method)
+        if context.get_start_method() == "forkserver":
+            leftovers.own_temporary_folder()
         ours, theirs = context.Pipe()
         # A fork inherits this end of its own and of earlier pipes and must close them, so that their closing is seen.
         inherited = [worker.connection for worker in self._workers] + [ours] if self._method == "fork" else []

@@ -12,7 +12,7 @@ import numpy as np
 from fedtempo.learning.evaluation import Part
 from fedtempo.learning.numerics import fixed_numerics
 from fedtempo.learning.training import Training
-from fedtempo.parts.plugins import add_folder
+from fedtempo.parts.import_path import add_folder
 from fedtempo.record.folder import versions
 from fedtempo.runtime.executors import On, Vector
 from fedtempo.runtime.executors.job import Answer, Array, PackedJob, Trainer

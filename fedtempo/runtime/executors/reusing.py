@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from fedtempo.errors import RunError
+from fedtempo.parts.text_files import parse_json
 from fedtempo.record.result_store import Content, ResultStore, Stored
 from fedtempo.runtime.executors import Carried, Evaluation, Executor, On, Pending, Rows, Trained, Vector
 from fedtempo.runtime.executors.arithmetic import Statistics, read_only, whole
@@ -173,7 +174,7 @@ class Reusing:
             return lambda: _made_by(pending.result())
 
         if (stored := self._found(what, key)) is not None:
-            statistics, flaw, keeps = json.loads(stored.answer)
+            statistics, flaw, keeps = parse_json(stored.answer)
             made = self._from_store(key, stored, inputs, start)
             if keeps:
                 made[1].is_state = True
@@ -192,7 +193,7 @@ class Reusing:
     def evaluate(self, location: Known, state: Known | None = None, on: On = "test") -> Pending[Evaluation]:
         key = self._recipes.evaluate(location.sha256, None if state is None else state.sha256, on)
         if (stored := self._found("evaluations", key)) is not None:
-            return Done(Evaluation(*decode(json.loads(stored.answer), [])))
+            return Done(Evaluation(*decode(parse_json(stored.answer), [])))
 
         def finish(evaluation: Evaluation) -> Evaluation:
             self._add(key, encode(evaluation.as_values(), _no_model), [])
@@ -231,7 +232,7 @@ class Reusing:
             return lambda: [known.held for known in made]
 
         if key is not None and (stored := self._found("server", key)) is not None:
-            return decode(json.loads(stored.answer), self._from_store(key, stored, inputs, start))
+            return decode(parse_json(stored.answer), self._from_store(key, stored, inputs, start))
         self._counts["server_computed"] += 1
         known: list[Known] = []
         result = self._with_known(compute(*self._all_held(inputs)), known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Mapping
@@ -11,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fedtempo.errors import RunError
+from fedtempo.errors import RunError, too_many_files
+from fedtempo.parts import leftovers
 from fedtempo.runtime.executors import Vector
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -29,17 +31,20 @@ class Segment:
     @classmethod
     def create(cls, name: str, size: int) -> Segment:
         """Create a block. Its pages are allocated now, so that a lack of memory is an error here, not a crash later."""
-        memory = SharedMemory(name, create=True, size=max(size, 1))
-        path = f"/dev/shm/{name}"  # noqa: S108  Linux keeps shared memory here; no file of this name is created
+        path, memory = leftovers.SHARED_MEMORY / name, None
         try:
-            if os.path.exists(path):
+            memory = SharedMemory(name, create=True, size=max(size, 1))
+            if path.exists():
                 descriptor = os.open(path, os.O_RDWR)
                 try:
                     os.posix_fallocate(descriptor, 0, max(size, 1))
                 finally:
                     os.close(descriptor)
         except OSError as error:
-            memory.unlink()
+            if memory is not None:
+                memory.unlink()
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                raise RunError(too_many_files()) from error
             raise RunError(
                 f"no {size / 2**20:.1f} MiB of shared memory left in /dev/shm ({error.strerror}): enlarge it "
                 "(docker run --shm-size), or use executor.kind = 'inline'"
@@ -69,8 +74,9 @@ class _MemoryOwner:
 
 
 def segment_prefix() -> str:
-    """Return a new name for an executor's shared memory."""
-    return f"fedtempo-{os.getpid()}-{secrets.token_hex(4)}"
+    """Return a new name for an executor's shared memory, after removing what killed processes left there."""
+    leftovers.remove_leftovers()
+    return f"{leftovers.prefix()}{secrets.token_hex(4)}"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedtempo.errors import RunError
+from fedtempo.parts import leftovers
 
 IN_MEMORY = 256 * 2**20
 """Largest number of bytes of states in memory; further ones go to files."""
@@ -52,7 +53,7 @@ class States:
     def new(self) -> State:
         """Return the location of a state that is still to be filled, or written to its file by another process."""
         if self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix="fedtempo-states-")
+            self._folder = tempfile.mkdtemp(prefix=leftovers.prefix())
             self._close = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._number += 1
         return State(self, f"{self._folder}/{self._number}")

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from fedtempo.data.cache_dir import cache_folder
 from fedtempo.errors import FedtempoError
+from fedtempo.parts.text_files import parse_json
 from fedtempo.record import Records, time_to_target
 from fedtempo.record.folder import versions
 from fedtempo.record.measures import client_seconds, energy_wh, participation
@@ -83,7 +84,7 @@ class Cache:
         if self.path is not None and self.path.exists():
             for line in self.path.read_text(encoding="utf-8").splitlines():
                 try:
-                    entry = json.loads(line)
+                    entry = parse_json(line)
                     if "final" in entry:
                         self._finals[entry["key"]] = dict(entry["final"])
                         continue

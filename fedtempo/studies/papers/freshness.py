@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fedtempo.parts.text_files import parse_toml
 from fedtempo.runs.identity import deciding_files
 from fedtempo.studies.papers import reproduction
 from fedtempo.studies.papers.used_code import used_code, without_comments
@@ -77,5 +77,5 @@ def _code(path: Path) -> str:
 
 def _settings_sha256(stem: str) -> str:
     """Return the hash of the values in a file of settings, in which comments and order do not count."""
-    tables = tomllib.loads((reproduction.SETTINGS / f"{stem}.toml").read_text(encoding="utf-8"))
+    tables = parse_toml((reproduction.SETTINGS / f"{stem}.toml").read_text(encoding="utf-8"))
     return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()

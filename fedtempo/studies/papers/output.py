@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import ConfigError
+from fedtempo.parts.text_files import parse_json, parse_toml
 from fedtempo.record import write_json
 from fedtempo.record.folder import environment
 from fedtempo.runs.identity import strategy_modules
@@ -80,7 +79,7 @@ _SETTING_KEYS = ("data.source", "data.clients", "model.network")
 
 def measured_settings(folder: Path) -> dict[str, list[Any]]:
     """Return the values of `_SETTING_KEYS` in all configurations of a folder, by key, sorted; empty without any."""
-    configs = [tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.toml"))]
+    configs = [parse_toml(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.toml"))]
     values: dict[str, list[Any]] = {}
     for key in _SETTING_KEYS if configs else ():
         section, name = key.split(".")
@@ -119,7 +118,7 @@ def read_result(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))
+        result = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ConfigError(f"{path} is not JSON: {error}") from error
     if not isinstance(result, dict):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from fedtempo.errors import ConfigError, FedtempoError
+from fedtempo.parts.text_files import parse_toml
 from fedtempo.record import write_json
 from fedtempo.runs.config import Config, parse
 from fedtempo.runs.identity import strategy_modules
@@ -66,7 +66,7 @@ def strategies_of(witnesses: Sequence[Witness]) -> tuple[str, ...] | None:
     """Return the modules of the strategies of witnesses, as `strategy_modules` does; None if one cannot be read."""
     try:
         return strategy_modules([_config(witness) for witness in witnesses])
-    except (FedtempoError, tomllib.TOMLDecodeError):
+    except (FedtempoError, ValueError):
         return None
 
 
@@ -76,7 +76,7 @@ def changed_witnesses(witnesses: Sequence[Witness]) -> list[str]:
     for witness in witnesses:
         try:
             configs.append((witness, _config(witness)))
-        except (FedtempoError, tomllib.TOMLDecodeError) as error:
+        except (FedtempoError, ValueError) as error:
             changed.append(f"{witness.label}: {error}")
     for (witness, _), run in zip(configs, attempt_all([config for _, config in configs]), strict=True):
         if not isinstance(run, FinishedRun):
@@ -87,4 +87,4 @@ def changed_witnesses(witnesses: Sequence[Witness]) -> list[str]:
 
 
 def _config(witness: Witness) -> Config:
-    return parse(tomllib.loads(witness.configuration), label=witness.label)
+    return parse(parse_toml(witness.configuration), label=witness.label)

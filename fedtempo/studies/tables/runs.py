@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import ConfigError
+from fedtempo.parts.text_files import parse_toml
 from fedtempo.record import comparison, load_run, summarise
 from fedtempo.record.reading import read_table
 from fedtempo.runs.identity import FREE
@@ -77,7 +77,7 @@ def table_run(
 
 def plan_competitors(folder: Path) -> list[Competitor]:
     """Return the competitors of the comparison or sweep in a folder, in order; none if it holds no plan."""
-    tables = read_table(folder, PLAN, tomllib.loads) or {}
+    tables = read_table(folder, PLAN, parse_toml) or {}
     labels, grid = tables.get("strategies", []), tables.get("grid", {})
     if not isinstance(labels, list) or not isinstance(grid, dict):
         raise ConfigError(f"{folder / PLAN} cannot be read: strategies must be a list, and grid a table")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fedtempo.errors import ConfigError, RunError
-from fedtempo.parts.plugins import add_folder, search_path
+from fedtempo.parts.import_path import add_folder, search_path
 from fedtempo.runtime.executors.ray_actor import computing_versions
 from fedtempo.runtime.executors.ray_session import Session
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from fedtempo.data.sources import load
 from fedtempo.errors import ConfigError
+from fedtempo.parts import sizes
 
 
 def test_without_h5py_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,3 +125,52 @@ def test_unusable_files_are_named_and_links_are_not_followed(tmp_path: Path) -> 
         load(f"tff:{path}")
     with pytest.raises(ConfigError, match=r"has 2 files named \*_train\.h5; give the path of one file"):
         load(f"tff:{tmp_path}")
+
+
+def texts_that_are_the_same_bytes(path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        part = file.create_dataset(
+            "examples/a/x", (200_000,), h5py.string_dtype(), chunks=(20_000,), compression="gzip"
+        )
+        part[0] = "z" * 2_000_000
+        reference = zlib.decompress(part.id.read_direct_chunk((0,))[1])[:16]
+        for begin in range(0, 200_000, 20_000):
+            part.id.write_direct_chunk((begin,), zlib.compress(20_000 * reference))
+
+
+def chunk_of_two_gigabytes(path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    packer = zlib.compressobj(9)
+    content = b"".join(packer.compress(bytes(1_000_000)) for _ in range(2_000)) + packer.flush()
+    with h5py.File(path, "w") as file:
+        file["examples/a/label"] = np.arange(4)
+        part = file.create_dataset("examples/a/x", (4, 2), "f4", chunks=(4, 2), compression="gzip")
+        part.id.write_direct_chunk((0, 0), content)
+
+
+def large_chunk(path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        file["examples/a/label"] = np.arange(4)
+        file.create_dataset(
+            "examples/a/x", (4, 2), "f4", maxshape=(None, None), chunks=(20_000, 20_000), compression="gzip"
+        )
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (texts_that_are_the_same_bytes, r"/examples/a/x takes [\d,]+ bytes of memory, more than"),
+        (chunk_of_two_gigabytes, "a chunk of /examples/a/x unpacks to more than 32 bytes"),
+        (large_chunk, r"a chunk of /examples/a/x: takes 1,600,000,000 bytes of memory, more than"),
+    ],
+)
+def test_a_small_file_does_not_fill_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], complaint: str
+) -> None:
+    monkeypatch.setattr(sizes, "_usable", lambda: 2**29)
+    make(tmp_path / "a.h5")
+    assert (tmp_path / "a.h5").stat().st_size < 3_000_000
+    with pytest.raises(ConfigError, match=complaint):
+        load(f"tff:{tmp_path / 'a.h5'}")

@@ -6,6 +6,7 @@ import base64
 import json
 import math
 import os
+import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ import numpy as np
 import pytest
 
 from fedtempo.record import load_run, summarise
-from fedtempo.report.watch import following, state
+from fedtempo.report.watch import following, reading, state
 from fedtempo.report.watch.following import Followed, Seen
+from tests.report.fake_runs import fake_run
 from tests.report.watch.folders import Written
 
 
@@ -186,6 +188,40 @@ def test_impossible_records_are_shown_as_unreadable(tmp_path: Path, content: str
     row, _ = row_and_detail(tmp_path / "run")
     assert row["state"] == "unreadable"
     assert "now.json cannot be read" in row["why"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "mended", "why"),
+    [
+        ("UPDATE evaluations SET accuracy = 7.0 WHERE rowid = 1", "SET accuracy = 0.5", "evaluations.accuracy holds 7"),
+        ("UPDATE evaluations SET version = -3 WHERE rowid = 1", "SET version = 0", "evaluations.version holds -3"),
+    ],
+)
+def test_a_damaged_run_stays_unreadable_until_it_is_mended(
+    tmp_path: Path, statement: str, mended: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_run(tmp_path / "run", "hybrid", 1, n_clients=20, horizon=200.0)
+    change(tmp_path / "run", statement)
+    monkeypatch.setattr(following, "_AGAIN_S", 0.0)
+    for pieces in (reading.ROWS_AT_ONCE, 5):
+        monkeypatch.setattr(reading, "ROWS_AT_ONCE", pieces)
+        monkeypatch.setattr(following, "_READING_S", 0.3 if pieces > 5 else 0.0)
+        followed = Followed([tmp_path / "run"])
+        answers = [followed.answer({0: Seen()})["runs"][0] for _ in range(6)]
+        assert {row["state"] for row in answers} == {"unreadable"}
+        assert all(why in row["why"] for row in answers)
+    change(tmp_path / "run", f"UPDATE evaluations {mended} WHERE rowid = 1")
+    rows = [followed.answer({0: Seen()})["runs"][0] for _ in range(400)]
+    assert (rows[-1]["state"], rows[-1]["more"]) == ("finished", False)
+    states = [row["state"] for row in rows]
+    assert states == sorted(states, reverse=True)  # unreadable until all of it has been read
+
+
+def change(folder: Path, statement: str) -> None:
+    connection = sqlite3.connect(folder / "run.sqlite")
+    with connection:
+        connection.execute(statement)
+    connection.close()
 
 
 def test_answers_stay_small_with_ten_thousand_clients(tmp_path: Path) -> None:

@@ -1,0 +1,168 @@
+"""Resuming a run writes and deletes nothing outside its folder, and imports nothing that lies in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedtempo.api.experiment import resume
+from fedtempo.errors import ConfigError
+from fedtempo.parts import import_path
+from fedtempo.record.folder import claim
+
+CONFIG = """
+[run]
+horizon = 20.0
+[data]
+source = "digits"
+clients = 4
+[model]
+network = "mlp"
+[executor]
+kind = "none"
+[strategy]
+name = "fedavg"
+clients_per_round = 2
+[fleet]
+compute = { unit = "s/visit", speed = 2.0 }
+link = "none"
+estimates = "exact"
+"""
+SHADOWS = ("pyarrow", "plotly", "sqlite3", "multiprocessing")
+FILES = ("run.sqlite", "journal.jsonl", "config.toml", "environment.json", "report.html", "now.json", ".lock", "models")
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was killed at its end."""
+    from fedtempo.runs.config import load
+    from fedtempo.runs.run import Run
+
+    root = tmp_path_factory.mktemp("made")
+    (root / "config.toml").write_text(CONFIG)
+    Run(load(root / "config.toml")).begin(root / "run")
+    (root / "run" / "summary.json").unlink()
+    return root / "run"
+
+
+@pytest.fixture
+def folder(interrupted: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(interrupted, tmp_path / "run"))
+
+
+def state(folder: Path) -> dict[str, bytes | None]:
+    return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("relative", [True, False])
+def test_a_link_out_of_the_folder_is_an_error_and_changes_nothing(
+    folder: Path, tmp_path: Path, name: str, relative: bool
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / f"{'0' * 64}.safetensors").write_bytes(b"theirs")
+    (theirs / "file").write_text("theirs")
+    target = theirs if name == "models" else theirs / "file"
+    if (folder / name).is_dir():
+        shutil.rmtree(folder / name)
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(os.path.relpath(target, folder) if relative else target)
+    before = state(tmp_path)
+    if name == "config.toml":
+        (theirs / "file").write_text(CONFIG)
+        before = state(tmp_path)
+    with pytest.raises(ConfigError, match=rf"{name} leads out of its folder, to .*; nothing was changed"):
+        resume(folder)
+    assert state(tmp_path) == before
+
+
+def test_models_of_another_folder_outlive_the_end_of_a_finished_run(folder: Path, tmp_path: Path) -> None:
+    resume(folder)
+    theirs = tmp_path / "theirs" / f"{'0' * 64}.safetensors"
+    theirs.parent.mkdir()
+    theirs.write_bytes(b"theirs")
+    if (folder / "models").exists():
+        shutil.rmtree(folder / "models")
+    (folder / "models").symlink_to(theirs.parent)
+    with pytest.raises(ConfigError, match="models leads out of its folder"):
+        resume(folder)
+    assert theirs.read_bytes() == b"theirs"
+
+
+def test_a_file_with_a_second_name_is_an_error(folder: Path, tmp_path: Path) -> None:
+    os.link(folder / "run.sqlite", tmp_path / "theirs")
+    before = (tmp_path / "theirs").read_bytes()
+    with pytest.raises(ConfigError, match=r"run.sqlite has 2 names \(hard links\)"):
+        resume(folder)
+    assert (tmp_path / "theirs").read_bytes() == before
+
+
+def test_a_pipe_in_place_of_a_file_does_not_hang(folder: Path) -> None:
+    (folder / "journal.jsonl").unlink()
+    os.mkfifo(folder / "journal.jsonl")
+    with pytest.raises(ConfigError, match=r"journal.jsonl is not a plain file"):
+        claim(folder)
+
+
+def test_a_link_within_the_folder_is_followed(folder: Path) -> None:
+    (folder / "report.html").rename(folder / "page.html")
+    (folder / "report.html").symlink_to("page.html")
+    assert resume(folder).summary["ended"] == "horizon"
+
+
+def test_a_comparison_does_not_follow_a_link_in_place_of_a_run(folder: Path, tmp_path: Path) -> None:
+    comparison = tmp_path / "comparison"
+    comparison.mkdir()
+    (comparison / "fedavg-seed1").symlink_to(folder)
+    with pytest.raises(ConfigError, match="fedavg-seed1 leads out of its folder"):
+        claim(comparison)
+
+
+@pytest.mark.parametrize("where", [".", "models"])
+@pytest.mark.parametrize("command", ["resume", "report"])
+def test_modules_in_a_run_folder_are_not_imported(folder: Path, tmp_path: Path, where: str, command: str) -> None:
+    current = folder / where
+    current.mkdir(exist_ok=True)
+    for name in SHADOWS:
+        (current / f"{name}.py").write_text(f"open({str(tmp_path / 'harmed')!r}, 'w').close()\n")
+    program = "import sys; sys.path.remove(''); from fedtempo.cli import app; app.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, command, os.path.relpath(folder, current)],
+        cwd=current,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "harmed").exists()
+
+
+def test_a_module_that_a_run_names_is_not_taken_from_its_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", ["", str(folder), *sys.path])
+    monkeypatch.setattr(import_path, "_folders", [folder])
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    (folder / "evil_strategy.py").write_text(f"open({str(tmp_path / 'harmed')!r}, 'w').close()\nclass S: pass\n")
+    text = (folder / "config.toml").read_text().replace('name = "fedavg"', 'name = "evil_strategy:S"')
+    (folder / "config.toml").write_text(text)
+    with pytest.raises(ConfigError, match="cannot import 'evil_strategy'"):
+        resume(".")
+    assert os.environ["PYTHONSAFEPATH"] == "1"
+    assert not (tmp_path / "harmed").exists()
+
+
+def test_modules_in_the_current_folder_are_still_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    import_path.add_current_folder()
+    assert sys.path[0] == ""
