@@ -14,10 +14,12 @@ OLDEST := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIB
 AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 OPENBLAS_CORETYPE=Haswell NPY_DISABLE_CPU_FEATURES=X86_V4
 NUMERIC := tests/api tests/deploy/client tests/docs tests/studies tests/fleet tests/golden tests/learning tests/parts tests/runs tests/runtime tests/strategies tests/test_*.py
 
+LOCKS := $(sort $(wildcard requirements*.lock))
+
 INSTALL := "installing what is missing" "$(MAKE) --silent $(READY)"
 LINT := "ruff check" "$(BIN)/ruff check ." "ruff format" "$(BIN)/ruff format --check ." mypy "$(BIN)/mypy" "import contracts" "$(BIN)/lint-imports"
 
-.PHONY: demo test test-long test-numeric test-fashion-mnist test-deploy test-deploy-slow test-docker test-ray test-data test-transformers test-tune lint audit bench bench-peers docs docs-serve package ci clean
+.PHONY: demo test test-long test-numeric test-fashion-mnist test-deploy test-deploy-slow test-docker test-ray test-data test-transformers test-tune lint audit hashes bench bench-peers docs docs-serve package ci clean
 
 demo:
 	@sh tools/steps.sh "make demo" $(INSTALL) "comparing four strategies, about a minute" \
@@ -94,7 +96,13 @@ lint:
 AUDIT_FLAGS ?=
 audit: $(READY)
 	$(BIN)/python -m pip check
-	$(BIN)/python -m tools.audit $(AUDIT_FLAGS) requirements.lock requirements-flower.lock requirements-ray.lock requirements-data.lock requirements-transformers.lock requirements-tune.lock requirements-docs.lock
+	$(BIN)/python -m tools.audit $(AUDIT_FLAGS) $(LOCKS)
+
+# Write the hashes of all files of the pinned releases into the locks, after a change of versions. WHEELS="--wheel FILE ...": also those
+# of files that the index does not have, such as PyTorch's CPU builds.
+WHEELS ?=
+hashes: .venv-flower/.ready
+	$(BIN)/python -m tools.hashes .venv-flower/bin/uv $(LOCKS) $(WHEELS)
 
 # If a peer cannot be installed, its figure has no value.
 bench: $(READY)
@@ -104,13 +112,16 @@ bench: $(READY)
 bench-peers: $(READY)
 	PIP_FLAGS="$(PIP_FLAGS)" $(BIN)/python -m benchmarks.peers.environments
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock requirements-cuda.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedtempo needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	@echo "Making the environment $(VENV) with $$($(PYTHON) --version)."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing $$(grep -c == requirements.lock) packages into $(VENV), once: 1.7 GB and several minutes with the CPU build of PyTorch," \
 	  "several GB more with the CUDA build. The output of pip follows."
-	@$(BIN)/python -m pip install --disable-pip-version-check $(PIP_FLAGS) -r requirements.lock
+	@sh tools/torch.sh $(BIN)/python requirements.lock $(PIP_FLAGS)
+	@$(BIN)/python -m pip install --disable-pip-version-check $(PIP_FLAGS) --no-deps --require-hashes -r requirements.lock
+	@if $(BIN)/python -m pip show torch | grep -q nvidia-; then \
+	  $(BIN)/python -m pip install --disable-pip-version-check $(PIP_FLAGS) --no-deps --require-hashes -r requirements-cuda.lock; fi
 	@echo "Installing fedtempo itself, from this folder."
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
@@ -123,7 +134,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m venv --without-pip $(@D)
 	@$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(\"" + sysconfig.get_path("purelib") + "\")")' \
 	  > $$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/below.pth
-	@$(BIN)/python -m pip --python $(@D)/bin/python install --disable-pip-version-check $(PIP_FLAGS) --no-deps -r $<
+	@$(BIN)/python -m pip --python $(@D)/bin/python install --disable-pip-version-check $(PIP_FLAGS) --no-deps --require-hashes -r $<
 	@touch $@
 	@echo "The environment $(@D) is ready."
 

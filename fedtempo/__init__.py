@@ -35,7 +35,7 @@ from fedtempo.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fedtempo.api.catalogue import CatalogueEntry, Description, FieldDescription, catalogue, describe
-    from fedtempo.api.clients import make_keys, register_keys, serve_client
+    from fedtempo.api.clients import make_keys, register_keys, revoke_keys, serve_client, serve_superlink
     from fedtempo.api.experiment import Experiment, resume
     from fedtempo.api.fetching import fetch
     from fedtempo.api.fleets import (
@@ -101,9 +101,11 @@ _LATER = {
     "reproduce": "fedtempo.studies.papers.reproduce",
     "reproducible": "fedtempo.studies.papers.reproduce",
     "resume": "fedtempo.api.experiment",
+    "revoke_keys": "fedtempo.api.clients",
     "run_sweep_task": "fedtempo.api.sweeps",
     "save_figures": "fedtempo.api.reports",
     "serve_client": "fedtempo.api.clients",
+    "serve_superlink": "fedtempo.api.clients",
     "watch": "fedtempo.api.reports",
 }
 """Names whose modules load much; see `exported`."""
@@ -175,8 +177,10 @@ __all__ = [
     "reproduce",
     "reproducible",
     "resume",
+    "revoke_keys",
     "run_sweep_task",
     "save_figures",
     "serve_client",
+    "serve_superlink",
     "watch",
 ]

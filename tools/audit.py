@@ -40,12 +40,13 @@ _PATIENCE_S = 60
 class Pin:
     """One pinned release, and its known problems.
 
-    newest: the newest final release (no pre-release) that is not yanked. advisories: None if it could not be checked.
-    faults: other problems.
+    hashes: of the release's files. newest: the newest final release (no pre-release) that is not yanked. advisories:
+    None if it could not be checked. faults: other problems.
     """
 
     name: str
     version: Version
+    hashes: tuple[str, ...] = ()
     newest: Version | None = None
     advisories: list[str] | None = None
     faults: list[str] = field(default_factory=list)
@@ -56,15 +57,16 @@ class Pin:
 
 def pins(lines: Iterable[str]) -> Iterator[Pin]:
     """Yield the pins of a requirements file. Raises ValueError for a line that is not a pin."""
-    for line in lines:
-        text = line.partition("#")[0].strip()
+    whole = "\n".join(line.partition("#")[0] for line in lines).replace("\\\n", " ")
+    for line in whole.splitlines():
+        text, *hashes = (part.strip() for part in line.split("--hash="))
         if not text:
             continue
         requirement = Requirement(text)
         exact = [each.version for each in requirement.specifier if each.operator == "=="]
         if len(exact) != 1:
             raise ValueError(f"{text}: not pinned to one release")
-        yield Pin(canonicalize_name(requirement.name), Version(exact[0]))
+        yield Pin(canonicalize_name(requirement.name), Version(exact[0]), tuple(hashes))
 
 
 def look_up(pin: Pin, files: dict[str, Any]) -> None:

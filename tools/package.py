@@ -3,7 +3,8 @@
     python -m tools.package [FOLDER] [pip's options, such as --extra-index-url ...]
 
 The two files are written to FOLDER (default: dist). Both are built without build isolation, by the pinned setuptools.
-The wheel is built from the source distribution, so a file that is missing there is missing in the wheel, too.
+The wheel is built from the source distribution, so a file that is missing there is missing in the wheel, too. All
+is built twice, and the wheels must have the same bytes. A bill of materials is written beside them (`tools.bill`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ import venv
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.audit import pins
+from tools.bill import write_bill
+
 ROOT = Path(__file__).parents[1]
+_OLDEST_IN_ZIP = 315532800
 SMALL = """
 [run]
 horizon = 20.0
@@ -44,16 +49,37 @@ def main(arguments: Sequence[str]) -> None:
     folder = Path(arguments[0]) if arguments and not arguments[0].startswith("-") else ROOT / "dist"
     pip_options = [each for each in arguments if Path(each) != folder]
     source, wheel = build(folder.resolve())
+    bill = write_bill(ROOT / "requirements-image.lock", folder.resolve(), epoch())
     with tempfile.TemporaryDirectory(prefix="fedtempo-package-") as scratch:
+        _, again = build(Path(scratch, "again"))
+        assert again.read_bytes() == wheel.read_bytes(), f"{wheel}: two builds differ"
         environment = Path(scratch, "venv")
         venv.create(environment, with_pip=True)
         python = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
-        constraints = ["--constraint", str(ROOT / "requirements.lock")]
+        constraints = ["--constraint", str(plain_constraints(Path(scratch)))]
         _call(python, "-m", "pip", "install", "--quiet", *pip_options, *constraints, str(wheel))
         try_out(python, Path(scratch, "from-wheel"))
         _call(python, "-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps", *pip_options, str(source))
         try_out(python, Path(scratch, "from-source"))
-    print(f"{source}\n{wheel}\nboth install and run")
+    print(f"{source}\n{wheel}\n{bill}\nboth packages install and run, and two builds of the wheel have the same bytes")
+
+
+def epoch() -> int:
+    """Return the time of the last commit, seconds since 1970, which all files in the wheel have; 1980 without git."""
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603  git
+    except (OSError, subprocess.CalledProcessError):
+        return _OLDEST_IN_ZIP
+    return int(said)
+
+
+def plain_constraints(folder: Path) -> Path:
+    """Write the releases of requirements.lock without hashes, because a wheel that was just built has none there."""
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    path = folder / "constraints.txt"
+    path.write_text("".join(f"{pin.name}=={pin.version}\n" for pin in pins(lock)), encoding="utf-8")
+    return path
 
 
 def build(folder: Path) -> tuple[Path, Path]:
@@ -94,10 +120,12 @@ def try_out(python: Path, folder: Path) -> None:
 def _call(*command: str | Path, cwd: Path | None = None) -> str:
     """Return what a program prints; if it fails, show its error output."""
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    clean["SOURCE_DATE_EPOCH"] = str(epoch())
     ended = subprocess.run(  # noqa: S603  this project's own programs, and pip
         [str(part) for part in command],
         cwd=cwd,
         env=clean,
+        umask=0o022,  # the rights of files are part of a wheel
         text=True,
         encoding="utf-8",
         stdout=subprocess.PIPE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NoReturn
 
 from fedtempo.deploy.flower import need_flower
 
@@ -42,11 +43,38 @@ def make_keys(
 def register_keys(folder: Path | str, address: str) -> list[str]:
     """Register the public keys (*.pub) in a folder at a running SuperLink; return the names of the new clients.
 
-    address: host:port of its control API; ca.crt in the folder verifies it (`fedtempo keys --register`). Raises
-    ConfigError for an invalid key or without Flower, RunError if the SuperLink does not answer.
+    address: host:port of the SuperLink; ca.crt in the folder verifies it, and control.secret is its secret (`fedtempo
+    keys --register`). Raises ConfigError for an invalid key or without Flower, RunError if the SuperLink does not
+    answer.
     """
     need_flower()
-    from fedtempo.deploy.flower.grid import SuperLink
-    from fedtempo.deploy.flower.keys import register
+    from fedtempo.deploy.flower.keys import register, superlink_of
 
-    return register(SuperLink(address, Path(folder) / "ca.crt"), Path(folder))
+    return register(superlink_of(Path(folder), address), Path(folder))
+
+
+def revoke_keys(folder: Path | str, address: str, clients: Iterable[str]) -> list[str]:
+    """Revoke clients' keys at a running SuperLink (`fedtempo keys --revoke`); return the names of the revoked clients.
+
+    folder, address: as for `register_keys`. clients: their names. A revoked key is rejected for good, so its client
+    needs a new one. Raises ConfigError for a name that is not registered there or without Flower, RunError if the
+    SuperLink does not answer.
+    """
+    need_flower()
+    from fedtempo.deploy.flower.keys import revoke, superlink_of
+
+    return revoke(superlink_of(Path(folder), address), list(clients))
+
+
+def serve_superlink(
+    folder: Path | str, address: str = "127.0.0.1:8000", database: Path | str | None = None
+) -> NoReturn:
+    """Run Flower's SuperLink in place of this process, with TLS, clients' keys and a secret (`fedtempo superlink`).
+
+    folder: of `make_keys`. address: host:port to listen at. database: file for state that outlives the SuperLink
+    (default: in memory). Raises ConfigError for missing files or without Flower.
+    """
+    need_flower()
+    from fedtempo.deploy.flower.superlink import serve
+
+    serve(Path(folder), address, None if database is None else Path(database))

@@ -80,8 +80,10 @@ for _command, _arguments in (
     (deploy.keys, "keys keys --host server.example.org --client ward-1 --client ward-2"),
 ):
     app.command(name=_arguments.split()[0], epilog=f"Example: fedtempo {_arguments}")(_command)
-# Not listed: the help fits on a screen, and who needs this command is told so by an error (docs/own-data.md).
+# Not listed: the help fits on a screen. An error tells who needs `fetch` (docs/own-data.md). `superlink` is
+# for services (docs/deploy.md).
 app.command(epilog="Example: fedtempo fetch hf:ylecun/mnist --out mnist", hidden=True)(fetch.fetch)
+app.command(epilog="Example: fedtempo superlink keys --database state.db", hidden=True)(deploy.superlink)
 app.add_typer(fleet, name="fleet")
 
 

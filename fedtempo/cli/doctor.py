@@ -24,7 +24,12 @@ _MARKS: dict[State, Text] = {
 }
 
 
-def doctor(json: Annotated[bool, typer.Option("--json", help="print one JSON object, for scripts")] = False) -> None:
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object, for scripts")] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="print JSON to attach to a bug report, without paths and names")
+    ] = False,
+) -> None:
     """Show what is installed, what is missing, how to install it.
 
     The exit code is 1 if something needed is missing.
@@ -34,7 +39,12 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print one JSON obj
 
     findings = examine_installation()
     missing = [finding.name for finding in findings if finding.state == "missing"]
-    if json:
+    if report:
+        from fedtempo.api.bug_report import bug_report
+
+        facts = bug_report(findings)
+        console.print(json_text.dumps(facts, indent=2), markup=False, highlight=False, soft_wrap=True)
+    elif json:
         facts = {"fedtempo": __version__, "ok": not missing, "findings": list(map(asdict, findings))}
         console.print(json_text.dumps(facts, indent=2), highlight=False, soft_wrap=True)
     else:

@@ -30,6 +30,13 @@ class DeploySettings:
             "folder of public keys (*.pub); only these clients may connect to a SuperLink that `fedtempo deploy` starts"
         ),
     ] = None
+    control_secret: Annotated[
+        str | None,
+        Doc(
+            "file with the secret of the SuperLink's control interface, made by `fedtempo keys` (default: none; if "
+            "`fedtempo deploy` starts the SuperLink, a new one)"
+        ),
+    ] = None
     database: Annotated[str | None, Doc("file for the state of a SuperLink that `fedtempo deploy` starts")] = None
     names: Annotated[
         tuple[str, ...],

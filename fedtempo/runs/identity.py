@@ -23,6 +23,7 @@ FREE = {
         "certificate",
         "key",
         "client_keys",
+        "control_secret",
         "database",
         "wait_s",
         "outage_s",

@@ -17,6 +17,7 @@ from typing import Any
 import tomli_w
 
 from fedtempo.deploy.flower.grid import SuperLink, joined
+from fedtempo.deploy.flower.guarded import CONTROL_FILE, read_secret
 from fedtempo.deploy.flower.keys import make_keys, register
 from fedtempo.deploy.flower.superlink import Certificates, started
 from fedtempo.deploy.run import deploy_to_folder
@@ -134,7 +135,10 @@ def secured(folder: Path, names: Sequence[str]) -> Iterator[SecuredSuperLink]:
     keys = folder / "keys"
     make_keys(keys, ["127.0.0.1", "localhost"], names)
     certificates = Certificates(keys / "ca.crt", keys / "server.crt", keys / "server.key")
-    with started(folder, certificates=certificates, keys=True, database=folder / "state.db") as superlink:
+    secret = read_secret(keys / CONTROL_FILE, "control.secret")
+    with started(
+        folder, certificates=certificates, keys=True, database=folder / "state.db", secret=secret
+    ) as superlink:
         assert len(register(superlink, keys)) == len(names)
         assert register(superlink, keys) == []
         yield SecuredSuperLink(superlink, keys, folder)

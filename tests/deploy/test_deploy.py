@@ -146,7 +146,7 @@ def test_a_key_is_good_for_one_client_at_a_time(
 def test_keys_are_registered_by_a_command(
     secured_superlink: SecuredSuperLink, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keys(secured_superlink.keys, [], ["latecomer"], False, secured_superlink.superlink.address)
+    keys(secured_superlink.keys, [], ["latecomer"], False, secured_superlink.superlink.address, [])
     text = capsys.readouterr().out
     assert f"latecomer is registered at {secured_superlink.superlink.address}" in text
     assert "alice" not in text, "known keys are not registered again"
@@ -162,7 +162,7 @@ def test_a_run_has_the_bits_of_its_simulation_and_stays_on_this_machine(
     seen: set[str] = set()
 
     async def script(fed: Federation) -> None:
-        assert any("flower-superlink" in line for line in family().values())
+        assert any("flower.guarded" in line for line in family().values())
         for _ in range(3):
             updates = await fed.train_all(fed.clients, fed.model)
             seen.update(addresses(family()))

@@ -16,14 +16,16 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from fedtempo.deploy.flower.superlink import end, free_port
+from fedtempo.deploy.flower.grid import SuperLink
+from fedtempo.deploy.flower.superlink import answers, end, free_port
 from fedtempo.record import load_run
 from tests.deploy.processes import wait_until
 from tests.docs.blocks import ROOT, Block, blocks_of
 
 pytestmark = pytest.mark.deploy
 
-SERVING = (["fedtempo", "client"], ["flower-superlink"])
+DEPLOY, OPERATE = ROOT / "docs/deploy.md", ROOT / "docs/operate.md"
+SERVING = (["fedtempo", "client"], ["fedtempo", "superlink"])
 """Commands that a reader leaves running."""
 
 
@@ -40,6 +42,9 @@ class Reader:
         blocks = [block for block in blocks_of(page) if ("deployment", name) in block.directives]
         assert blocks, f"{page}: no block <!-- test: deployment {name} -->"
         for block in blocks:
+            if block.kind == "toml" and block.text.startswith("[deploy]\n"):
+                path = self.folder / "server/server.toml"
+                path.write_text(path.read_text().partition("[deploy]\n")[0] + self._changed(block.text))
             if block.title is not None:
                 path = self.folder / block.title
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,8 +107,6 @@ def reader(tmp_path: Path) -> Iterator[Callable[..., Reader]]:
     for name, command in (("fedtempo", f"{sys.executable} -m fedtempo"), ("python", sys.executable)):
         (programs / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         (programs / name).chmod(0o755)
-    for name in ("flower-superlink", "flwr"):
-        (programs / name).symlink_to(Path(sys.executable).parent / name)
 
     def make(**changes: str) -> Reader:
         changes = {":8000": f":{free_port()}", **changes}
@@ -117,7 +120,8 @@ def reader(tmp_path: Path) -> Iterator[Callable[..., Reader]]:
 
 def test_three_clients_are_set_up_as_the_page_says(reader: Callable[..., Reader]) -> None:
     newcomer = reader()
-    newcomer.follow(ROOT / "docs/deploy.md", "three")
+    newcomer.follow(DEPLOY, "setup")
+    newcomer.follow(DEPLOY, "run")
     run = load_run(newcomer.folder / "server/first")
     summary = json.loads((newcomer.folder / "server/first/summary.json").read_text())
     assert summary["ended"] == "target"
@@ -140,15 +144,31 @@ def test_a_run_is_watched_resumed_and_measured_as_the_pages_say(reader: Callable
             "stop_at_target = true": "stop_at_target = false",
         }
     )
-    operator.follow(ROOT / "docs/deploy.md", "three", until="fedtempo deploy")
+    operator.follow(DEPLOY, "setup")
+    operator.follow(DEPLOY, "run", until="fedtempo deploy")
     folder = operator.folder / "server/first"
     journal = folder / "journal.jsonl"
     wait_until(lambda: journal.exists() and journal.read_text().count('["named", ') >= 5, 120, operator.logs)
-    operator.follow(ROOT / "docs/operate.md", "metrics")
+    operator.follow(OPERATE, "metrics")
     operator.running[-1].kill()
     operator.running[-1].wait()
-    operator.follow(ROOT / "docs/operate.md", "operate")
+    operator.follow(OPERATE, "operate")
     assert json.loads((folder / "summary.json").read_text())["ended"] == "horizon"
     assert load_run(folder).facts["resumed"] == 1
-    operator.follow(ROOT / "docs/operate.md", "measure")
+    operator.follow(OPERATE, "measure")
     assert "ward-3" in (operator.folder / "server/fleet.toml").read_text()
+
+
+def test_a_superlink_of_ones_own_is_set_up_as_the_page_says(reader: Callable[..., Reader]) -> None:
+    operator = reader()
+    operator.follow(DEPLOY, "setup")
+    operator.follow(DEPLOY, "service")
+    superlink = SuperLink(f"127.0.0.1{operator.changes[':8000']}", operator.folder / "server/keys/ca.crt")
+    wait_until(lambda: answers(superlink), 60, operator.logs)
+    operator.follow(DEPLOY, "register")
+    operator.follow(DEPLOY, "run")
+    assert json.loads((operator.folder / "server/first/summary.json").read_text())["ended"] == "target"
+    operator.follow(DEPLOY, "keys")
+    assert (operator.folder / "server/keys/ward-4.pub").exists()
+    operator.running[0].terminate()
+    assert operator.running[0].wait(30) in (0, -signal.SIGTERM), "the process is the SuperLink itself"

@@ -72,7 +72,7 @@ def finished(process: subprocess.Popen[str], folder: Path) -> dict[str, Any]:
 def test_a_killed_server_continues_with_its_clients(away_s: float, given_up: bool, tmp_path: Path) -> None:
     """given_up: whether the SuperLink has abandoned the submitted run, as it does after a minute."""
     address = f"127.0.0.1:{free_port()}"
-    config = real(deploy__superlink=address)
+    config = real(deploy__superlink=address, deploy__control_secret=str(tmp_path / "control.secret"))
     with three_clients(tmp_path, address) as clients, started(tmp_path, address=address):
         with driver("deploy", written(tmp_path, config), "--out", tmp_path / "run") as process:
             wait_until(lambda: _sent(tmp_path / "run") >= 6, 120)  # the second round has begun
@@ -98,13 +98,13 @@ def test_a_killed_server_continues_with_its_clients(away_s: float, given_up: boo
 
 def test_a_run_survives_a_killed_superlink(tmp_path: Path) -> None:
     address, database = f"127.0.0.1:{free_port()}", tmp_path / "state.db"
-    config = real(deploy__superlink=address)
+    config = real(deploy__superlink=address, deploy__control_secret=str(tmp_path / "control.secret"))
     with three_clients(tmp_path, address) as clients:
         with started(tmp_path, address=address, database=database):
             process = driver("deploy", written(tmp_path, config), "--out", tmp_path / "run")
             wait_until(lambda: _sent(tmp_path / "run") >= 6, 120)  # the second round has begun
             port = address.rpartition(":")[2]
-            (superlink,) = [pid for pid, line in family().items() if "flower-superlink" in line and port in line]
+            (superlink,) = [pid for pid, line in family().items() if "flower.guarded" in line and port in line]
             os.kill(superlink, signal.SIGKILL)
         with started(tmp_path, address=address, database=database):
             summary = finished(process, tmp_path / "run")
@@ -117,7 +117,7 @@ def test_processes_started_by_a_killed_server_end_with_it(tmp_path: Path) -> Non
     config = real(data__clients=2)
     with driver("deploy", written(tmp_path, config), "--local", "2", "--out", tmp_path / "run") as process:
         wait_until(lambda: _sent(tmp_path / "run") >= 1, 120)
-        ours = ("flower-superlink", "fedtempo client")
+        ours = ("flower.guarded", "fedtempo client")
         started_here = [pid for pid, line in family().items() if any(name in line for name in ours)]
         assert len(started_here) == 3
         process.kill()

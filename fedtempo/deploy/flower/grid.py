@@ -7,13 +7,14 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
+from flwr.common.constant import SubStatus
 from flwr.common.serde import context_from_proto, fab_to_proto, run_from_proto, user_config_to_proto
-from flwr.proto.control_pb2 import ListNodesRequest, StartRunRequest
+from flwr.proto.control_pb2 import ListNodesRequest, ListRunsRequest, StartRunRequest
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.proto.run_pb2 import Run
 from flwr.proto.runtime_pb2 import (
@@ -34,6 +35,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
 from fedtempo.deploy.flower.app import bundle
+from fedtempo.deploy.flower.guarded import HEADER
 from fedtempo.deploy.flower.incoming import IncomingReplies
 from fedtempo.deploy.flower.wire import message_of
 from fedtempo.deploy.live.messages import Call, GridError, Reply, Sender
@@ -48,10 +50,15 @@ _ACQUIRE_S = 30.0
 
 @dataclass(frozen=True)
 class SuperLink:
-    """A SuperLink's address. root_certificates: PEM file of the authority that signed its certificate; None: no TLS."""
+    """A SuperLink's address.
+
+    root_certificates: PEM file of the authority that signed its certificate; None: no TLS. secret: of its control
+    interface; None if it asks for none.
+    """
 
     address: str
     root_certificates: Path | None = None
+    secret: str | None = field(default=None, repr=False)
 
     @property
     def insecure(self) -> bool:
@@ -85,9 +92,9 @@ class Session:
 class FlowerGrid:
     """Implements `Grid`. Operations are retried while the SuperLink is away, for the `outage_s` of `joined`."""
 
-    def __init__(self, grid: HttpGrid, address: str, session: Session, names: Iterable[NodeInfo] = ()) -> None:
+    def __init__(self, grid: HttpGrid, superlink: SuperLink, session: Session, names: Iterable[NodeInfo] = ()) -> None:
         """names: the nodes that are registered at the SuperLink."""
-        self._grid, self._address, self.session = grid, address, session
+        self._grid, self._superlink, self.session = grid, superlink, session
         self._replies = IncomingReplies(grid._runtime_client, grid.node, session.run_id)
         self.interruptions = 0
         self._registered: dict[int, str] = registered_names(names)
@@ -124,12 +131,13 @@ class FlowerGrid:
         try:
             return operation()
         except httpx.HTTPError as error:
+            why: object = error
             if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED:
-                why = "it abandoned the run after a minute without its server; continue with `fedtempo resume`"
-                raise GridError(f"SuperLink {self._address}: {why}") from error
-            raise GridError(f"SuperLink {self._address}: {error}") from error
+                why = why_ended(self._superlink, self.session.run_id)
+            raise GridError(f"SuperLink {self._superlink.address}: {why}") from error
         except RunNotRunningException as error:
-            raise GridError(f"SuperLink {self._address}: the run was stopped there") from error
+            why = why_ended(self._superlink, self.session.run_id)
+            raise GridError(f"SuperLink {self._superlink.address}: {why}") from error
 
 
 @contextlib.contextmanager
@@ -146,10 +154,10 @@ def joined(superlink: SuperLink, outage_s: float, former: Session | None = None)
         try:
             grid, session = _submitted(superlink, certificates)
         except httpx.HTTPStatusError as error:
-            raise RunError(f"SuperLink {superlink.address} rejects the run: {error.response.text or error}") from error
+            raise rejected(superlink, "the run", error) from error
         except httpx.HTTPError as error:
             raise RunError(f"SuperLink {superlink.address} cannot be reached: {error}") from error
-    flower_grid = FlowerGrid(grid, superlink.address, session, registered_nodes(superlink))
+    flower_grid = FlowerGrid(grid, superlink, session, registered_nodes(superlink))
     client = grid._runtime_client
     grid._retry_invoker = client._retry_invoker = _retry_invoker(outage_s, flower_grid.interrupted)
     TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = session.task_id, session.run_id, session.node_id
@@ -207,7 +215,7 @@ def control(superlink: SuperLink) -> ControlHttpClient:
         server_address=superlink.address,
         insecure=superlink.insecure,
         root_certificates=superlink.certificates,
-        interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr CLI")],
+        interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr CLI"), *_with_secret(superlink)],
     )
 
 
@@ -226,6 +234,44 @@ def registered_nodes(superlink: SuperLink) -> list[NodeInfo]:
 def registered_names(nodes: Iterable[NodeInfo]) -> dict[int, str]:
     """Return the names for which the keys of nodes were registered, by the nodes' numbers."""
     return {node.node_id: node.name for node in nodes if node.name}
+
+
+def why_ended(superlink: SuperLink, run_id: int) -> str:
+    """Return why a SuperLink no longer knows the server of a run, in words."""
+    client = control(superlink)
+    try:
+        status = client.ListRuns(ListRunsRequest(run_id=run_id)).run_dict[run_id].status.sub_status
+    except (httpx.HTTPError, KeyError):
+        status = ""
+    finally:
+        client.close()
+    stopped = "the run was stopped there, by `flwr stop` or another program that may control it"
+    abandoned = "it abandoned the run after a minute without its server"
+    why = {SubStatus.STOPPED: stopped, SubStatus.FAILED: abandoned}.get(status, f"{stopped}, or {abandoned}")
+    return f"{why}; continue with `fedtempo resume`"
+
+
+def rejected(superlink: SuperLink, what: object, error: httpx.HTTPStatusError) -> RunError:
+    """Return the error for a request to the control interface that the SuperLink rejects."""
+    why = error.response.text.strip() or str(error)
+    if error.response.status_code == httpx.codes.UNAUTHORIZED:
+        why += "; set deploy.control_secret to the file with the secret of this SuperLink"
+    return RunError(f"SuperLink {superlink.address} rejects {what}: {why}")
+
+
+class _Secret:
+    """Interceptor that sends the secret of the control interface."""
+
+    def __init__(self, secret: str) -> None:
+        self._headers = {HEADER: secret}
+
+    def intercept(self, context: Any, call_next: Callable[[Any], httpx.Response]) -> httpx.Response:
+        context.request.headers.update(self._headers)
+        return call_next(context)
+
+
+def _with_secret(superlink: SuperLink) -> list[_Secret]:
+    return [] if superlink.secret is None else [_Secret(superlink.secret)]
 
 
 def _submit(superlink: SuperLink) -> int:
@@ -248,7 +294,7 @@ def _acquire(superlink: SuperLink, certificates: bytes | None, run_id: int) -> s
         server_address=superlink.address,
         insecure=superlink.insecure,
         root_certificates=certificates,
-        interceptors=[RuntimeVersionHttpInterceptor(component_name="SuperExec")],
+        interceptors=[RuntimeVersionHttpInterceptor(component_name="SuperExec"), *_with_secret(superlink)],
     )
     until = time.monotonic() + _ACQUIRE_S
     try:

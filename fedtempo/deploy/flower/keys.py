@@ -22,15 +22,20 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from flwr.proto.control_pb2 import RegisterNodeRequest
+from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, UnregisterNodeRequest
+from flwr.proto.node_pb2 import NodeInfo
+from flwr.supercore.constant import NodeStatus
+from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.error import ApiErrorCode, FlowerError
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
-from fedtempo.deploy.flower.grid import SuperLink, control, registered_nodes
+from fedtempo.deploy.flower.grid import SuperLink, control, registered_nodes, rejected
+from fedtempo.deploy.flower.guarded import CONTROL_FILE, new_secret, read_secret, write_secret
 from fedtempo.errors import ConfigError, RunError
 
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 365
 _LOCAL = ("localhost", "127.0.0.1")
+_RESERVED = ("ca", "server", "ca.crt", "ca.key", "server.crt", "server.key", CONTROL_FILE)
 _SLACK = datetime.timedelta(days=1)
 
 
@@ -38,15 +43,19 @@ def make_keys(folder: Path, hosts: Sequence[str], clients: Iterable[str], *, ren
     """Create the missing files in `folder` and return them; existing files are not changed.
 
     ca.crt, ca.key: the authority. server.crt, server.key: the server's, valid for `hosts` (names or addresses) and for
-    localhost and 127.0.0.1, through which a proxy and a run's server reach it. <client>, <client>.pub: each client's
-    key pair, in OpenSSH format. renew_server: create a new server certificate and key. Raises ConfigError for invalid
-    names, and if ca.key is required but not in `folder`.
+    localhost and 127.0.0.1, through which a proxy and a run's server reach it. control.secret: of the SuperLink's
+    control interface. <client>, <client>.pub: each client's key pair, in OpenSSH format. renew_server: create a new
+    server certificate and key. Raises ConfigError for invalid names, and if ca.key is required but not in `folder`.
     """
     for name in clients:
-        if not re.fullmatch(r"[\w.-]{1,64}", name) or name in ("ca", "server") or name.startswith((".", "-")):
-            raise ConfigError(f"client {name!r}: use letters, digits, '.', '_' and '-'; ca and server are reserved")
+        if not re.fullmatch(r"[\w.-]{1,64}", name) or name in _RESERVED or name.startswith((".", "-")):
+            raise ConfigError(
+                f"client {name!r}: use letters, digits, '.', '_' and '-'; these are reserved: {', '.join(_RESERVED)}"
+            )
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     created = [*_authority(folder), *_server(folder, hosts, renew_server)]
+    if not (folder / CONTROL_FILE).exists():
+        created.append(write_secret(folder / CONTROL_FILE, new_secret()))
     for name in clients:
         if not (folder / name).exists():
             pair = ec.generate_private_key(ec.SECP384R1())
@@ -79,7 +88,11 @@ def register(superlink: SuperLink, folder: Path) -> list[str]:
             except httpx.HTTPStatusError as error:
                 reason = FlowerError.from_json(error.response.text)
                 if reason is None or reason.code != ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
-                    raise RunError(f"SuperLink {superlink.address} rejects {path}: {reason or error}") from error
+                    raise rejected(superlink, path, error) from error
+                if not any(node.public_key == request.public_key for node in _registered(client)):
+                    raise ConfigError(
+                        f"{path}: this key was revoked at SuperLink {superlink.address}; delete it and make a new one"
+                    ) from error
             else:
                 new.append(path.stem)
     except httpx.TransportError as error:
@@ -87,6 +100,39 @@ def register(superlink: SuperLink, folder: Path) -> list[str]:
     finally:
         client.close()
     return new
+
+
+def superlink_of(folder: Path, address: str) -> SuperLink:
+    """Return the SuperLink at an address whose authority and secret, if it has one, are in `folder`."""
+    file = folder / CONTROL_FILE
+    return SuperLink(address, folder / "ca.crt", read_secret(file, str(file)) if file.exists() else None)
+
+
+def revoke(superlink: SuperLink, names: Sequence[str]) -> list[str]:
+    """Revoke the keys of clients at a SuperLink, for good; return the names of these clients.
+
+    Raises ConfigError for a name that is not registered there, RunError if the SuperLink does not answer.
+    """
+    client = control(superlink)
+    try:
+        registered = _registered(client)
+        if unknown := sorted({*names} - {node.name for node in registered}):
+            raise ConfigError(f"client {unknown[0]!r}: not registered at SuperLink {superlink.address}")
+        nodes = [node for node in registered if node.name in names]
+        for node in nodes:
+            client.UnregisterNode(UnregisterNodeRequest(node_id=node.node_id))
+    except httpx.HTTPStatusError as error:
+        raise rejected(superlink, "the revocation", error) from error
+    except httpx.TransportError as error:
+        raise RunError(f"SuperLink {superlink.address} cannot be reached: {error}") from error
+    finally:
+        client.close()
+    return [node.name for node in nodes]
+
+
+def _registered(client: ControlHttpClient) -> list[NodeInfo]:
+    nodes = client.ListNodes(ListNodesRequest()).nodes_info
+    return [node for node in nodes if node.status != NodeStatus.UNREGISTERED]
 
 
 def _public(path: Path) -> bytes:

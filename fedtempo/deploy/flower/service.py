@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtempo.deploy.flower.grid import FlowerGrid, Session, SuperLink, joined
+from fedtempo.deploy.flower.guarded import read_secret
 from fedtempo.deploy.flower.keys import register
 from fedtempo.deploy.flower.local import clients
 from fedtempo.deploy.flower.superlink import Certificates, answers, end, free_port, started
@@ -53,17 +54,24 @@ def grid(
             stack.callback(end, processes)  # clients end before the SuperLink
         else:
             authority = settings.root_certificates
-            superlink = SuperLink(settings.superlink, None if authority is None else Path(authority))
+            secret = None if settings.control_secret is None else Path(settings.control_secret).expanduser()
+            superlink = SuperLink(
+                settings.superlink,
+                None if authority is None else Path(authority),
+                None if secret is None else read_secret(secret, f"deploy.control_secret = {settings.control_secret!r}"),
+            )
             if answers(superlink):
                 say(f"joining the SuperLink at {superlink.address}")
             else:
-                superlink = stack.enter_context(_started_superlink(config, work, say))
+                superlink = stack.enter_context(_started_superlink(config, work, superlink.secret, say))
         yield stack.enter_context(joined(superlink, settings.outage_s, former))
 
 
 @contextlib.contextmanager
-def _started_superlink(config: Config, work: Path, say: Callable[[str], None]) -> Iterator[SuperLink]:
-    """Start the SuperLink that `[deploy]` describes."""
+def _started_superlink(
+    config: Config, work: Path, secret: str | None, say: Callable[[str], None]
+) -> Iterator[SuperLink]:
+    """Start the SuperLink that `[deploy]` describes. secret: of its control interface; None for a new one."""
     settings = config.deploy
     host, colon, port = settings.superlink.rpartition(":")
     if not colon or not port.isdigit():
@@ -88,6 +96,7 @@ def _started_superlink(config: Config, work: Path, say: Callable[[str], None]) -
         certificates=certificates,
         keys=settings.client_keys is not None,
         database=None if settings.database is None else Path(settings.database),
+        secret=secret,
     ) as superlink:
         say(f"started a SuperLink at {settings.superlink}")
         if settings.client_keys is not None:

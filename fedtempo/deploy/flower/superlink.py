@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import socket
 import ssl
 import subprocess
@@ -13,10 +12,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import httpx
 
+from fedtempo.deploy.flower import need_flower
 from fedtempo.deploy.flower.grid import SuperLink
+from fedtempo.deploy.flower.guarded import CONTROL_FILE, new_secret, read_secret, write_secret
 from fedtempo.errors import ConfigError, RunError
 
 _READY_S = 60.0
@@ -48,28 +50,22 @@ def started(
     certificates: Certificates | None = None,
     keys: bool = False,
     database: Path | None = None,
+    secret: str | None = None,
 ) -> Iterator[SuperLink]:
     """Run a SuperLink inside the block; its log and state are in `folder`.
 
     address: host:port to listen at (default: a free port of 127.0.0.1). certificates: for TLS (default: no TLS). keys:
     accept only clients with registered keys. database: file for state that outlives the SuperLink (default: in memory).
-    Raises RunError if it does not start.
+    secret: of its control interface (default: a new one). Raises RunError if it does not start.
     """
     address = address or f"127.0.0.1:{free_port()}"
     host, _, port = address.rpartition(":")
-    command = [_program("flower-superlink"), "--host", host, "--port", port, "--isolation", "process"]
-    command.append("--disable-runtime-dependency-installation")
-    if certificates is None:
-        command.append("--insecure")
-    else:
-        command += ["--ssl-ca-certfile", str(certificates.authority)]
-        command += ["--ssl-certfile", str(certificates.certificate), "--ssl-keyfile", str(certificates.key)]
-    if keys:
-        command.append("--enable-supernode-auth")
-    if database is not None:
-        command += ["--database", str(database)]
+    secret = secret or new_secret()
+    command = guarded_command(
+        write_secret(folder / "control.secret", secret), address, certificates, keys=keys, database=database
+    )
     reached = address if host != "0.0.0.0" else f"127.0.0.1:{port}"  # noqa: S104  the user chose the address
-    superlink = SuperLink(reached, None if certificates is None else certificates.authority)
+    superlink = SuperLink(reached, None if certificates is None else certificates.authority, secret)
     home = folder / "flower"
     home.mkdir(parents=True, exist_ok=True)
     logfile = folder / "superlink.log"
@@ -87,6 +83,41 @@ def started(
         yield superlink
     finally:
         end([process])
+
+
+def guarded_command(
+    secret_file: Path, address: str, certificates: Certificates | None, *, keys: bool, database: Path | None
+) -> list[str]:
+    """Return the command of a SuperLink whose control interface asks for a secret; for the rest see `started`."""
+    need_flower()
+    host, _, port = address.rpartition(":")
+    command = [sys.executable, "-P", "-m", "fedtempo.deploy.flower.guarded", str(secret_file)]
+    command += ["--host", host, "--port", port, "--isolation", "process", "--disable-runtime-dependency-installation"]
+    if certificates is None:
+        command.append("--insecure")
+    else:
+        command += ["--ssl-ca-certfile", str(certificates.authority)]
+        command += ["--ssl-certfile", str(certificates.certificate), "--ssl-keyfile", str(certificates.key)]
+    if keys:
+        command.append("--enable-supernode-auth")
+    if database is not None:
+        command += ["--database", str(database)]
+    return command
+
+
+def serve(keys: Path, address: str, database: Path | None) -> NoReturn:
+    """Run a SuperLink in place of this process, with the certificates and the secret in the folder `keys`.
+
+    It accepts only clients with registered keys. Raises ConfigError if a file is missing.
+    """
+    files = [keys / name for name in ("ca.crt", "server.crt", "server.key", CONTROL_FILE)]
+    if missing := [file for file in files if not file.is_file()]:
+        raise ConfigError(f"{missing[0]} does not exist; run `fedtempo keys {keys} --host NAME` where ca.key is")
+    read_secret(files[3], str(files[3]))
+    if ":" not in address or not address.rpartition(":")[2].isdigit():
+        raise ConfigError(f"address = {address!r}: must be host:port")
+    command = guarded_command(files[3], address, Certificates(*files[:3]), keys=True, database=database)
+    os.execv(command[0], command)  # noqa: S606  a list of arguments, no shell
 
 
 def tied(command: Sequence[str]) -> list[str]:
@@ -126,12 +157,3 @@ def _wait_until_ready(superlink: SuperLink, process: subprocess.Popen[bytes], lo
             lines = logfile.read_text(encoding="utf-8", errors="replace").strip().splitlines()
             raise RunError(f"the SuperLink did not start, see {logfile}: {lines[-1] if lines else 'the log is empty'}")
         time.sleep(0.1)
-
-
-def _program(name: str) -> str:
-    """Return the path of one of Flower's programs, beside this Python or on PATH."""
-    beside = Path(sys.executable).parent / name
-    path = str(beside) if beside.exists() else shutil.which(name)
-    if path is None:
-        raise ConfigError(f"{name} is not installed: `pip install 'fedtempo[flower]'`")
-    return path

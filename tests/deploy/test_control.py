@@ -1,0 +1,179 @@
+"""Who may control a SuperLink: nobody without its secret, and a run that was stopped there says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytest.importorskip("flwr")
+
+from flwr.proto.control_pb2 import ListRunsRequest, StopRunRequest
+from flwr.superlink.main import create_app
+
+from fedtempo.cli.deploy import keys
+from fedtempo.deploy.flower.grid import SuperLink, control, joined
+from fedtempo.deploy.flower.guarded import ControlGuard, read_secret, write_secret
+from fedtempo.deploy.flower.keys import make_keys, register, revoke
+from fedtempo.deploy.flower.superlink import serve, started
+from fedtempo.deploy.run import deploy_to_folder
+from fedtempo.errors import ConfigError, RunError
+from fedtempo.federation import Federation
+from tests.deploy.live.deployments import real as config
+from tests.deploy.processes import client, secured
+
+pytestmark = pytest.mark.deploy
+
+CLIENTS = "/v1/fleet/"
+RUN = "/v1/runtime/"
+UNGUARDED_OF_RUN = {"acquire-task", "responses"}
+
+
+@pytest.fixture(scope="module")
+def superlink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SuperLink]:
+    with started(tmp_path_factory.mktemp("control")) as superlink:
+        yield superlink
+
+
+def paths() -> list[tuple[str, str]]:
+    """Return method and path of everything that Flower's SuperLink serves."""
+    described = create_app().openapi()["paths"]
+    routes = [(method.upper(), path) for path, methods in described.items() for method in methods]
+    return [
+        *routes,
+        ("GET", "/docs"),
+        ("GET", "/openapi.json"),
+        ("GET", "/"),
+        ("GET", "/v1/fleet/../control/list-runs"),
+    ]
+
+
+def test_everything_but_the_interface_for_clients_asks_for_the_secret(superlink: SuperLink) -> None:
+    base, routes = f"http://{superlink.address}", paths()
+    assert {("POST", "/v1/control/stop-run"), ("POST", "/v1/runtime/acquire-task")} <= {*routes}
+    with httpx.Client(base_url=base) as http:
+        for method, path in routes:
+            closed = not path.startswith((CLIENTS, RUN, "/health")) or path.removeprefix(RUN) in UNGUARDED_OF_RUN
+            for headers in ({}, {"x-fedtempo-control": "wrong"}, {"x-fedtempo-control": ""}):
+                status = http.request(method, path, headers=headers).status_code
+                if closed or ".." in path:
+                    assert status == 401, path
+                elif path.startswith(RUN):
+                    assert status in (400, 401, 415, 422), f"{path} answers without a run's token: {status}"
+        assert http.get("/health").status_code == 200
+        assert superlink.secret is not None
+        assert http.get("/openapi.json", headers={"x-fedtempo-control": superlink.secret}).status_code == 200
+
+
+def test_a_run_cannot_be_submitted_or_listed_without_the_secret(superlink: SuperLink) -> None:
+    stranger = replace(superlink, secret=None)
+    with (
+        pytest.raises(RunError, match=r"rejects the run: the control secret is missing or wrong; set deploy.control_s"),
+        joined(stranger, outage_s=1.0),
+    ):
+        pass
+    without = control(stranger)
+    with pytest.raises(httpx.HTTPStatusError, match="401"):
+        without.ListRuns(ListRunsRequest())
+    without.close()
+    assert "secret" not in repr(superlink)
+
+
+@pytest.mark.parametrize("knows_secret", [True, False])
+def test_a_run_that_was_stopped_at_the_superlink_says_so(
+    knows_secret: bool, superlink: SuperLink, tmp_path: Path
+) -> None:
+    async def script(fed: Federation) -> None:
+        controller = control(superlink)
+        (run_id,) = [
+            run for run, run_info in controller.ListRuns(ListRunsRequest()).run_dict.items() if _runs(run_info)
+        ]
+        controller.StopRun(StopRunRequest(run_id=run_id))
+        controller.close()
+        await fed.train_all(fed.clients, fed.model)
+        await asyncio.sleep(60)
+
+    says = "the run was stopped there, by `flwr stop` or another program that may control it"
+    says += (
+        "; continue with" if knows_secret else ", or it abandoned the run after a minute without its server; continue"
+    )
+    with client(tmp_path, "solo", superlink.address, insecure=True), joined(superlink, outage_s=30) as grid:
+        if not knows_secret:
+            grid._superlink = replace(superlink, secret=None)
+        with pytest.raises(RunError, match=says):
+            deploy_to_folder(config(script, data__clients=1, deploy__wait_s=60.0), tmp_path / "run", grid)
+    assert (tmp_path / "run/deployment.json").exists(), "the run can be resumed"
+
+
+def _runs(run_info: Any) -> bool:
+    return bool(run_info.status.status != "finished")
+
+
+def test_a_revoked_key_is_rejected_for_good(tmp_path: Path) -> None:
+    with secured(tmp_path, ["alice", "bert"]) as link, link.client("alice") as alice:
+        alice.says("connected to")
+        assert revoke(link.superlink, ["alice"]) == ["alice"]
+        with pytest.raises(ConfigError, match=r"client 'alice': not registered at SuperLink"):
+            revoke(link.superlink, ["alice"])
+        with link.client("alice") as again:
+            again.says(r"rejected: \[code: 200\d\]")
+        alice.says(r"rejected: \[code: 200\d\]", 90)
+        with pytest.raises(ConfigError, match=r"alice.pub: this key was revoked at SuperLink .* make a new one"):
+            register(link.superlink, link.keys)
+        for file in ("alice", "alice.pub"):
+            (link.keys / file).unlink()
+        make_keys(link.keys, [], ["alice"])
+        assert register(link.superlink, link.keys) == ["alice"]
+        with link.client("alice") as renewed:
+            renewed.says("connected to")
+        with link.client("bert") as bert:
+            bert.says("connected to")
+
+
+def test_a_secret_that_others_can_read_is_rejected(tmp_path: Path) -> None:
+    path = write_secret(tmp_path / "control.secret", "x" * 43)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert read_secret(path, "s") == "x" * 43
+    path.chmod(0o644)
+    with pytest.raises(ConfigError, match=r"^s: every user of this machine can read it; run `chmod o= "):
+        read_secret(path, "s")
+    path.chmod(0o640)
+    assert read_secret(path, "s") == "x" * 43
+    for content in ("short", "x" * 2000, "x" * 40 + "\ny", "\xe9" * 40):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(ConfigError, match="must be one line of 32 to 1024 ASCII characters"):
+            read_secret(path, "s")
+    with pytest.raises(ConfigError, match="s: cannot be read: No such file"):
+        read_secret(tmp_path / "none", "s")
+
+
+def test_the_guard_lets_start_and_stop_through_and_closes_other_connections() -> None:
+    seen: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope["type"])
+
+    async def nothing(*_: Any) -> None:
+        raise AssertionError("answered")
+
+    guard = ControlGuard(app, "s" * 32)
+    for scope in ({"type": "lifespan"}, {"type": "websocket", "path": "/v1/control/x", "headers": []}):
+        asyncio.run(guard(scope, nothing, nothing))
+    assert seen == ["lifespan"]
+
+
+def test_a_superlink_needs_its_files(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"ca.crt does not exist; run `fedtempo keys "):
+        serve(tmp_path, "127.0.0.1:8000", None)
+    for name in ("ca.crt", "server.crt", "server.key"):
+        (tmp_path / name).write_text("")
+    write_secret(tmp_path / "control.secret", "x" * 43)
+    with pytest.raises(ConfigError, match="address = 'nowhere': must be host:port"):
+        serve(tmp_path, "nowhere", None)
+    with pytest.raises(ConfigError, match="revoke: give the SuperLink's host:port as --register"):
+        keys(tmp_path / "keys", ["localhost"], [], False, None, ["a"])
