@@ -225,6 +225,8 @@ def registered_nodes(superlink: SuperLink) -> list[NodeInfo]:
     try:
         nodes = client.ListNodes(ListNodesRequest()).nodes_info
         return [node for node in nodes if node.status != NodeStatus.UNREGISTERED]
+    except httpx.HTTPStatusError as error:
+        raise rejected(superlink, "the list of its nodes", error) from error
     except httpx.HTTPError as error:
         raise RunError(f"SuperLink {superlink.address} does not list its nodes: {error}") from error
     finally:
