@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from fedtempo.studies.papers.claims import EXHIBITS
 from tests.docs.tables import RESULTS, rows_of_tables
 
 _SECTIONS = {
@@ -48,3 +49,35 @@ def test_each_row_has_a_measured_value_and_the_tuned_learning_rate(name: str) ->
         value = next(cell for cell in reversed(cells) if re.fullmatch(r".* \(.* to .*\)", cell))
         rate = next((cell for cell in cells[1:4] if cell.replace(".", "").isdigit()), "")
         assert (value, f"lr {rate}" if rate else "") in measured, cells
+
+
+def test_the_table_of_newer_methods_has_every_judged_row_of_every_claim() -> None:
+    page = (RESULTS / "directions.md").read_text(encoding="utf-8")
+    rows = rows_of_tables(page.split("## Newer methods", 1)[1])[2:]
+    expected = []
+    for exhibit in EXHIBITS:
+        if not (RESULTS / exhibit.name / "result.json").exists():
+            assert f"`fedtempo reproduce {exhibit.name}`" in page  # says that it has not run
+            continue
+        result = json.loads((RESULTS / exhibit.name / "result.json").read_text(encoding="utf-8"))
+        label = exhibit.name.partition("/")[0]
+        medians = {
+            row["quantity"].rpartition(", ")[2]: row["measured"].partition(" (")[0]
+            for row in result["rows"]
+            if row["verdict"] is None
+        }
+        expected += [
+            (
+                f"({exhibit.name}/result.md)",
+                row["paper"],
+                f"{medians[label]} and {medians[row['quantity'].rpartition(' of ')[2]]}",
+                row["measured"],
+                row["verdict"],
+            )
+            for row in result["rows"]
+            if row["verdict"] is not None
+        ]
+    assert len(rows) == len(expected)
+    for cells, (link, paper, both, ratio, verdict) in zip(rows, expected, strict=True):
+        assert link in cells[0]
+        assert (cells[1], *cells[4:]) == (paper, both, ratio, verdict)
