@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from fedtempo.deploy.flower import wire
 from fedtempo.deploy.flower.app import bundle
 from fedtempo.deploy.flower.client_app import app
-from fedtempo.deploy.flower.grid import FlowerGrid, Session
+from fedtempo.deploy.flower.grid import FlowerGrid, Session, SuperLink
 from fedtempo.deploy.flower.keys import make_keys
 from fedtempo.deploy.flower.service import _started_superlink
 from fedtempo.deploy.live.messages import Call, GridError
@@ -72,8 +73,8 @@ def test_the_submitted_app_holds_nothing_but_two_imports() -> None:
 def test_keys_are_created_once_and_readable_only_by_their_owner(tmp_path: Path) -> None:
     folder = tmp_path / "keys"
     names = {path.name for path in make_keys(folder, ["example.org", "10.0.0.1"], ["a", "b"])}
-    assert names == {"ca.crt", "ca.key", "server.crt", "server.key", "a", "a.pub", "b", "b.pub"}
-    for name in ("ca.key", "server.key", "a", "b"):
+    assert names == {"ca.crt", "ca.key", "server.crt", "server.key", "control.secret", "a", "a.pub", "b", "b.pub"}
+    for name in ("ca.key", "server.key", "control.secret", "a", "b"):
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
     certificate = x509.load_pem_x509_certificate((folder / "server.crt").read_bytes())
     hosts = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -88,8 +89,9 @@ def test_keys_are_created_once_and_readable_only_by_their_owner(tmp_path: Path) 
     assert ((folder / "a").read_bytes(), (folder / "server.crt").read_bytes()) == before
     make_keys(folder, ["example.org"], [], renew_server=True)
     assert (folder / "server.crt").read_bytes() != before[1]
-    with pytest.raises(ConfigError, match=r"client '\.\./x'"):
-        make_keys(folder, [], ["../x"])
+    for name in ("../x", "ca.key", "control.secret"):
+        with pytest.raises(ConfigError, match=f"client '{re.escape(name)}'"):
+            make_keys(folder, [], [name])
     with pytest.raises(ConfigError, match="hosts: give"):
         make_keys(tmp_path / "other", [], [])
 
@@ -111,7 +113,7 @@ def test_the_key_of_an_authority_can_be_stored_elsewhere(tmp_path: Path) -> None
 def test_without_a_superlink_for_the_configured_certificate_none_is_started_insecurely(tmp_path: Path) -> None:
     settings = config(deploy__root_certificates=str(tmp_path / "ca.crt"), deploy__superlink="127.0.0.1:9")
     with pytest.raises(RunError, match=r"no SuperLink with a certificate of .*ca\.crt"):
-        _started_superlink(settings, tmp_path, print).__enter__()
+        _started_superlink(settings, tmp_path, None, print).__enter__()
 
 
 def test_a_server_whose_app_ended_is_told_how_to_resume() -> None:
@@ -122,7 +124,7 @@ def test_a_server_whose_app_ended_is_told_how_to_resume() -> None:
             answer = httpx.Response(401, request=httpx.Request("POST", "http://superlink"))
             answer.raise_for_status()
 
-    grid = FlowerGrid(Refusing(), "here:1", Session("", 1, 1, 1, ""))  # type: ignore[arg-type]
+    grid = FlowerGrid(Refusing(), SuperLink("127.0.0.1:9"), Session("", 1, 1, 1, ""))  # type: ignore[arg-type]
     with pytest.raises(GridError, match="fedtempo resume"):
         grid.node_ids()
 

@@ -50,7 +50,7 @@ def grid(
         if local is not None:
             superlink = SuperLink(f"127.0.0.1:{free_port()}")
             processes = stack.enter_context(clients(config, superlink, work))  # clients load while the SuperLink starts
-            stack.enter_context(started(work, address=superlink.address))
+            superlink = stack.enter_context(started(work, address=superlink.address))
             stack.callback(end, processes)  # clients end before the SuperLink
         else:
             authority = settings.root_certificates
