@@ -80,8 +80,7 @@ def reproduce(
         with shared_workers(workers, ray):
             _check_all(what, scale, data, out, results)
     elif what == "all":
-        with shared_workers(workers, ray):
-            _reproduce_all(scale, data, out, results)
+        _reproduce_all(scale, data, out, results, workers, ray)
     else:
         with console.status(f"{what} ({scale or 'small'} scale)"):
             made = reproduce(
@@ -100,13 +99,15 @@ def reproduce(
         console.print(f"{made.folder}", style="cyan", soft_wrap=True)
 
 
-def _reproduce_all(scale: str | None, data: str | None, out: Path | None, results: Path | None) -> None:
+def _reproduce_all(
+    scale: str | None, data: str | None, out: Path | None, results: Path | None, workers: int, ray: str | None
+) -> None:
     from fedtempo.studies.papers.reproduce import reproduce_all
 
     if results is None or data is not None or out is not None:
         raise ConfigError("reproduce all: give --results FOLDER, and neither --data nor --out")
     with console.status(f"everything in {results} that is not up to date"):
-        for made in reproduce_all(results, scale=scale or "medium"):  # type: ignore[arg-type]
+        for made in reproduce_all(results, scale=scale or "medium", workers=workers, ray=ray):  # type: ignore[arg-type]
             console.print(f"{made.name}: {made.verdict or 'no statement to reach'}", soft_wrap=True)
     console.print(f"{results / 'index.md'}", style="cyan", soft_wrap=True)
 

@@ -27,14 +27,18 @@ RESULT = "result.json"
 
 
 def run_exhibit(
-    exhibit: Exhibit, request: Request, finished: dict[str, FinishedRun] | None = None
+    exhibit: Exhibit,
+    request: Request,
+    finished: dict[str, FinishedRun] | None = None,
+    workers: int = 2,
+    ray: str | None = None,
 ) -> tuple[str, Sequence[Row]]:
     """Write pictures, numbers, witnesses and a page to the requested folder; return the title and the rows.
 
-    finished: runs of exhibits before this one, which are reused and added to.
+    finished: runs of exhibits before this one, which are reused and added to. workers, ray: as of `reproduce`.
     """
     began_s, load = _cpu_s(), os.getloadavg()[0]
-    with shared_workers(), ledger(finished) as runs:
+    with shared_workers(workers, ray), ledger(finished) as runs:
         rows = exhibit.reproduce(request)
     request.earlier_s.append(runs.reused_s)
     setting = measured_settings(request.folder) if exhibit.data else {}

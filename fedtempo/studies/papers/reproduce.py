@@ -81,12 +81,14 @@ def index_results(folder: Path | str) -> Path:
     return write_index(Path(folder))
 
 
-def reproduce_all(results: Path | str, *, scale: Scale = "medium") -> Iterator[Reproduction]:
+def reproduce_all(
+    results: Path | str, *, scale: Scale = "medium", workers: int = 2, ray: str | None = None
+) -> Iterator[Reproduction]:
     """Reproduce everything whose result in a folder is stale or missing; yield each (`fedtempo reproduce all`).
 
-    A stale result is replaced by one with the same scale and data. scale: of those that are missing. May be
-    interrupted, and continues with the next that is not up to date. Writes index.md at the end. Raises ConfigError at
-    the end, with the reasons, if some could not be run.
+    A stale result is replaced by one with the same scale and data. scale: of those that are missing. workers, ray: as
+    of `reproduce`. May be interrupted, and continues with the next that is not up to date. Writes index.md at the end.
+    Raises ConfigError at the end, with the reasons, if some could not be run.
     """
     from fedtempo.studies.papers.registry import EXHIBITS
 
@@ -100,7 +102,14 @@ def reproduce_all(results: Path | str, *, scale: Scale = "medium") -> Iterator[R
         finished = {paper: finished.get(paper, {})}
         try:
             yield _reproduce(
-                name, None, before.get("scale", scale), data_of(before), results=folder, finished=finished[paper]
+                name,
+                None,
+                before.get("scale", scale),
+                data_of(before),
+                results=folder,
+                finished=finished[paper],
+                workers=workers,
+                ray=ray,
             )
         except FedtempoError as error:
             errors.append(f"{name}: {error}")
@@ -176,8 +185,7 @@ def reproduce(
     """
     if workers < 1:
         raise ConfigError(f"workers = {workers}: must be at least 1")
-    with shared_workers(workers, ray):
-        return _reproduce(what, folder, scale, data, results=results, cells=cells)
+    return _reproduce(what, folder, scale, data, results=results, cells=cells, workers=workers, ray=ray)
 
 
 def _reproduce(
@@ -189,6 +197,8 @@ def _reproduce(
     results: Path | str | None,
     finished: dict[str, FinishedRun] | None = None,
     cells: Collection[str] | None = None,
+    workers: int = 2,
+    ray: str | None = None,
 ) -> Reproduction:
     from fedtempo.studies.papers.contest import ContestRequest
     from fedtempo.studies.papers.registry import EXHIBITS
@@ -214,5 +224,5 @@ def _reproduce(
             earlier = None if results is None else target
             asked = None if cells is None else frozenset(cells)
             request = ContestRequest(scale, writing_to, data, cells=asked, earlier=earlier)
-        title, rows = run_exhibit(exhibit, request, finished)
+        title, rows = run_exhibit(exhibit, request, finished, workers, ray)
     return Reproduction(what, title, rows, target)
