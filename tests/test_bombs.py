@@ -62,6 +62,9 @@ BOMBS: dict[str, tuple[str, str, Callable[[Path], None], str]] = {
 }
 
 
+ROOT = Path(__file__).parents[1]
+
+
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What reading each file said."""
@@ -77,7 +80,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         assert sum(each.stat().st_size for each in files) < bombs.MOST_BYTES, name
     program = [sys.executable, "-m", "tests.read_bombs", str(root), json.dumps([row[:2] for row in BOMBS.values()])]
     environment = {**os.environ, "XDG_CACHE_HOME": str(root / "cache"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(program, capture_output=True, text=True, timeout=550, env=environment, check=False)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=550, env=environment, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(zip(BOMBS, json.loads(done.stdout.splitlines()[-1]), strict=True))
 

@@ -21,7 +21,7 @@ from fedtempo.errors import ConfigError, RunError, StrategyError, UserCodeError
 from fedtempo.federation import ClientUnavailable, Federation
 from fedtempo.learning.networks import Logistic, UserNetwork
 from fedtempo.learning.training import Training
-from fedtempo.parts import plugins, user_code
+from fedtempo.parts import import_path, plugins, user_code
 from fedtempo.runs.config import Config, parse
 from fedtempo.runs.run import Run, run
 from fedtempo.runtime.executors.device import OnDevice
@@ -214,7 +214,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(plugins, "_folders", [])
+    monkeypatch.setattr(import_path, "_folders", [])
     for name in ("mine", "other", "plugged"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path

@@ -202,7 +202,7 @@ def test_other_runs_that_cannot_go_on(tmp_path: Path, monkeypatch: pytest.Monkey
     (copy / "journal.jsonl").unlink()
     with pytest.raises(ConfigError, match=r"cannot be continued: journal\.jsonl is missing"):
         go_on(copy, horizon=48.0)
-    monkeypatch.setattr("fedtempo.runs.identity.code_sha256", lambda config: "other")
+    monkeypatch.setattr("fedtempo.runs.identity.code_sha256", lambda config, deployed: "other")
     with pytest.raises(ConfigError, match=r"cannot be resumed: versions\.code was .* --force resumes nevertheless"):
         go_on(folder, horizon=48.0)
     with pytest.raises(ConfigError, match=r"keep = \['state'\]: the state is a checkpoint; set checkpoint_every"):

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from multiprocessing import active_children, get_context, parent_process
@@ -204,14 +204,19 @@ def shared_workers(workers: int = 2, cluster: str | None = None) -> Iterator[Non
     if _SHARED_POOL.get() is not None:
         yield
         return
-    from fedtempo.studies.tuning.ray_pool import ray_pool
-
-    with _worker_processes(workers) if cluster is None else ray_pool(cluster) as pool:
-        token = _SHARED_POOL.set(cast("ProcessPoolExecutor", pool))
+    with _worker_processes(workers) if cluster is None else _on_cluster(cluster) as pool:
+        token = _SHARED_POOL.set(pool)
         try:
             yield
         finally:
             _SHARED_POOL.reset(token)
+
+
+def _on_cluster(address: str) -> AbstractContextManager[ProcessPoolExecutor]:
+    """Return a `ray_pool`, which maps as a pool of processes does. It is slow to import."""
+    from fedtempo.studies.tuning.ray_pool import ray_pool
+
+    return cast("AbstractContextManager[ProcessPoolExecutor]", ray_pool(address))
 
 
 def run_all(configs: Sequence[Config], *, workers: int = 2) -> list[FinishedRun]:

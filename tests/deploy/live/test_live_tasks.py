@@ -215,7 +215,7 @@ def test_a_client_with_other_features_is_rejected(tmp_path: Path, columns: list[
     assert servers == ("ward = a", "ward = b", "width")
     reply, _ = client.answer("describe", DataNames(["x", "y"], servers).all, ())
     if says is None:
-        assert reply["num_examples"] == 16
+        assert reply["num_examples"] == 20
     else:
         assert str(reply["refused"]).startswith(says)
     assert "refused" not in client.answer("describe", {"call": "again"}, ())[0]
