@@ -38,7 +38,7 @@ def _commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[str]:
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from _commands(command, (*words, name))
-        elif not command.hidden:
+        else:
             yield " ".join((*words, name))
 
 
