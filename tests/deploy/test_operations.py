@@ -17,7 +17,6 @@ pytest.importorskip("flwr")
 
 import yaml
 from cryptography import x509
-from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from typer.main import get_command
 
 from fedtempo.cli.app import app
@@ -70,16 +69,16 @@ def unit(path: Path) -> dict[str, list[str]]:
 def superlink_commands() -> list[list[str]]:
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["superlink"]
     (service,) = unit(DEPLOY / "fedtempo-superlink.service")["ExecStart"]
-    return [words(compose["entrypoint"])[1:] + words(compose["command"]), shlex.split(service)[1:]]
+    return [words(compose["command"]), shlex.split(service)[1:]]
 
 
 @pytest.mark.parametrize("command", superlink_commands(), ids=["compose", "systemd"])
-def test_the_superlink_is_started_with_existing_options_and_checks_its_clients(command: list[str]) -> None:
-    options = _parse_args_run_superlink().parse_args(command)
-    assert options.isolation == "process"
-    assert options.enable_supernode_auth
-    assert not options.insecure
-    assert options.database.startswith(("/state/", "/var/lib/fedtempo/"))
+def test_the_superlink_is_started_by_fedtempo_with_a_database_that_lasts(command: list[str]) -> None:
+    """`fedtempo superlink` asks for the secret, and lets registered clients in only."""
+    context = get_command(app).commands["superlink"].make_context("superlink", command[1:])  # type: ignore[attr-defined]
+    assert command[0] == "superlink"
+    assert Path(context.params["keys"]).is_relative_to("/etc/fedtempo")
+    assert str(context.params["database"]).startswith(("/state/", "/var/lib/fedtempo/"))
 
 
 def test_fedtempos_programs_are_started_with_existing_commands(services: dict[str, dict[str, Any]]) -> None:
@@ -91,7 +90,7 @@ def test_fedtempos_programs_are_started_with_existing_commands(services: dict[st
         for line in unit(path)["ExecStart"]:
             lines += [["fedtempo", *shlex.split(found)] for found in re.findall(r"fedtempo ([^;']+)", line)]
     ours = [line[1:] for line in lines if line[0] == "fedtempo" and len(line) > 1]
-    assert {line[0] for line in ours} == {"client", "deploy", "keys", "resume"}
+    assert {line[0] for line in ours} == {"client", "deploy", "keys", "resume", "superlink"}
     command = get_command(app)
     for name, *rest in ours:
         known = {option for service in command.commands[name].params for option in service.opts}  # type: ignore[attr-defined]
