@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,6 @@ from pydantic.dataclasses import dataclass as component
 
 from fedtempo.parts.construct import construct
 from fedtempo.parts.fields import STRICT, Doc, Positive
-from fedtempo.parts.text_files import parse_toml
 from fedtempo.runs.config import Config, assignment, flat, parse
 from fedtempo.studies.papers.verdicts import Row
 
@@ -86,7 +86,7 @@ class Request:
 
     def _tables(self, paper: str) -> dict[str, Any]:
         self.settings_read.add(paper)
-        return parse_toml((SETTINGS / f"{paper}.toml").read_text(encoding="utf-8"))
+        return tomllib.loads((SETTINGS / f"{paper}.toml").read_text(encoding="utf-8"))
 
 
 _NOT_OF_RUNS = ("scale", "study", "dear", "dearer", "recurrent", "variants", "contest", "entrants", "cells", "parts")
