@@ -32,8 +32,8 @@ def test_a_registered_key_does_not_take_part_under_another_name(tmp_path: Path) 
             settings = config(data__clients=1, deploy__names=["alice"])
             deploy_to_folder(settings, tmp_path / "run", grid, say=said.append)
             impostor.says(f"the server rejects this client: {reason}")
-            assert alice.text.count("train") == 3
-            assert "train" not in impostor.text
+            assert alice.text.count("INFO train ") == 3
+            assert "INFO train " not in impostor.text
         assert [client for client in said if client.startswith("client")] == ["client alice: 20 examples (1 of 1)"]
         assert node != taken
         assert load_run(tmp_path / "run").visits["outcome"].tolist() == ["done"] * 3
