@@ -223,14 +223,19 @@ def registered_nodes(superlink: SuperLink) -> list[NodeInfo]:
     """Return the nodes registered at a SuperLink. Raises RunError if it does not say."""
     client = control(superlink)
     try:
-        nodes = client.ListNodes(ListNodesRequest()).nodes_info
-        return [node for node in nodes if node.status != NodeStatus.UNREGISTERED]
+        return listed_nodes(client)
     except httpx.HTTPStatusError as error:
         raise rejected(superlink, "the list of its nodes", error) from error
     except httpx.HTTPError as error:
         raise RunError(f"SuperLink {superlink.address} does not list its nodes: {error}") from error
     finally:
         client.close()
+
+
+def listed_nodes(client: ControlHttpClient) -> list[NodeInfo]:
+    """Return the nodes registered at a SuperLink, asked through its control interface. Raises httpx.HTTPError."""
+    nodes = client.ListNodes(ListNodesRequest()).nodes_info
+    return [node for node in nodes if node.status != NodeStatus.UNREGISTERED]
 
 
 def registered_names(nodes: Iterable[NodeInfo]) -> dict[int, str]:

@@ -22,14 +22,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_public_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, UnregisterNodeRequest
-from flwr.proto.node_pb2 import NodeInfo
-from flwr.supercore.constant import NodeStatus
-from flwr.supercore.control import ControlHttpClient
+from flwr.proto.control_pb2 import RegisterNodeRequest, UnregisterNodeRequest
 from flwr.supercore.error import ApiErrorCode, FlowerError
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
-from fedtempo.deploy.flower.grid import SuperLink, control, registered_nodes, rejected
+from fedtempo.deploy.flower.grid import SuperLink, control, listed_nodes, registered_nodes, rejected
 from fedtempo.deploy.flower.guarded import CONTROL_FILE, new_secret, read_secret, write_secret
 from fedtempo.errors import ConfigError, RunError
 
@@ -89,7 +86,7 @@ def register(superlink: SuperLink, folder: Path) -> list[str]:
                 reason = FlowerError.from_json(error.response.text)
                 if reason is None or reason.code != ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
                     raise rejected(superlink, path, error) from error
-                if not any(node.public_key == request.public_key for node in _registered(client)):
+                if not any(node.public_key == request.public_key for node in listed_nodes(client)):
                     raise ConfigError(
                         f"{path}: this key was revoked at SuperLink {superlink.address}; delete it and make a new one"
                     ) from error
@@ -115,7 +112,7 @@ def revoke(superlink: SuperLink, names: Sequence[str]) -> list[str]:
     """
     client = control(superlink)
     try:
-        registered = _registered(client)
+        registered = listed_nodes(client)
         if unknown := sorted({*names} - {node.name for node in registered}):
             raise ConfigError(f"client {unknown[0]!r}: not registered at SuperLink {superlink.address}")
         nodes = [node for node in registered if node.name in names]
@@ -128,11 +125,6 @@ def revoke(superlink: SuperLink, names: Sequence[str]) -> list[str]:
     finally:
         client.close()
     return [node.name for node in nodes]
-
-
-def _registered(client: ControlHttpClient) -> list[NodeInfo]:
-    nodes = client.ListNodes(ListNodesRequest()).nodes_info
-    return [node for node in nodes if node.status != NodeStatus.UNREGISTERED]
 
 
 def _public(path: Path) -> bytes:
