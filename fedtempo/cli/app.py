@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import errno
 import gc
+import math
 import os
 import signal
 import sys
+import threading
+import time
 import traceback
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,6 +30,9 @@ from fedtempo.version import __version__
 
 _INTERRUPTED, _TERMINATED = 128 + 2, 128 + 15
 """Exit codes after SIGINT and SIGTERM."""
+
+_PATIENCE_S = 0.5
+"""Real seconds in which further signals add nothing to a first one."""
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM)
 """Errors of the system that any command may meet anywhere."""
@@ -99,17 +105,32 @@ def _tell(error: FedtempoError) -> None:
 class _Stop:
     """What Ctrl-C and SIGTERM do: they raise KeyboardInterrupt, unless the program is about to end anyway.
 
-    code: the program's exit code after them.
+    code: the program's exit code after them. A signal within `_PATIENCE_S` of another adds nothing: the end that the
+    first one began would show where the second one met it. A signal that meets code whose errors Python only prints
+    (a finaliser, say) is sent again instead.
     """
 
     def __init__(self) -> None:
-        self.code, self._ending = _INTERRUPTED, False
+        self.code, self._ending, self._raised_s = _INTERRUPTED, False, -math.inf
+        self._print = sys.unraisablehook
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if number == signal.SIGTERM:
             self.code = _TERMINATED
-        if not self._ending:
-            raise KeyboardInterrupt
+        if self._ending or time.monotonic() - self._raised_s < _PATIENCE_S:
+            return
+        self._raised_s = time.monotonic()
+        raise KeyboardInterrupt
+
+    def unraisable(self, met: Any) -> None:
+        """Serve as `sys.unraisablehook`."""
+        if not isinstance(met.exc_value, KeyboardInterrupt):
+            self._print(met)
+        elif not self._ending:
+            number = signal.SIGTERM if self.code == _TERMINATED else signal.SIGINT
+            again = threading.Timer(_PATIENCE_S, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
 
     def end(self) -> None:
         """Ignore further signals: they would interrupt the end, which would show where it was."""
@@ -126,6 +147,7 @@ def main() -> None:
     gc.set_threshold(100_000, 20, 20)  # importing makes many objects and no garbage: a tenth of the time to an error
     add_current_folder()
     stop = _Stop()
+    sys.unraisablehook = stop.unraisable
     signal.signal(signal.SIGTERM, stop)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell's background ignores Ctrl-C
         signal.signal(signal.SIGINT, stop)

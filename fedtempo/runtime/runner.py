@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -153,17 +154,21 @@ def simulate(
         evaluations.finish(sim.end_s, sim.model)
         return ended
 
+    playing = main()
     try:
         if play is None:
-            ended = clock.run(main(), aborted=journal.stop if journal else lambda: None)
+            ended = clock.run(playing, aborted=journal.stop if journal else lambda: None)
         else:
-            ended = play(main())
+            ended = play(playing)
     except (KeyboardInterrupt, asyncio.CancelledError):
         ended = "interrupted"
     except FedtempoError as error:
         if "sim" in state:
             error.keeps_run = state["sim"].model.version > 0 or isinstance(error, UserCodeError)
         raise
+    finally:
+        if inspect.getcoroutinestate(playing) == inspect.CORO_CREATED:  # a signal came before it began
+            playing.close()
     sim: F | None = state.get("sim")
     reason = sim.end_reason if sim is not None and ended != "interrupted" else ended
     if sim is None or not executor.trains or (journal and journal.replays):

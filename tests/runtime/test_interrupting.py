@@ -52,8 +52,10 @@ class Steady:
 """
 
 
-def started(folder: Path, name: str, *, ignoring: bool = False) -> subprocess.Popen[str]:
-    (folder / "strategies.py").write_text(STRATEGIES)
+def started(
+    folder: Path, name: str, *, ignoring: bool = False, more: str = "", waits: bool = True
+) -> subprocess.Popen[str]:
+    (folder / "strategies.py").write_text(STRATEGIES + more)
     (folder / "run.toml").write_text(CONFIG.format(name=name))
     life = subprocess.Popen(
         [sys.executable, "-m", "fedtempo", "run", "run.toml", "--out", "run"],
@@ -64,7 +66,7 @@ def started(folder: Path, name: str, *, ignoring: bool = False) -> subprocess.Po
         text=True,
         preexec_fn=(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) if ignoring else None,
     )
-    while not (folder / "begun").exists():
+    while waits and not (folder / "begun").exists():
         assert life.poll() is None, life.communicate()[1]
         time.sleep(0.02)
     return life
@@ -97,6 +99,23 @@ def test_a_signal_that_comes_twice_shows_no_traceback(tmp_path: Path, pause_s: f
     said = life.communicate(timeout=100)[1]
     assert life.returncode == 130
     assert "Traceback" not in said
+
+
+def test_a_signal_that_meets_a_finaliser_still_ends_the_run(tmp_path: Path) -> None:
+    meeting = """
+import os, signal
+
+class Met:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+Met()
+"""
+    life = started(tmp_path, "Steady", more=meeting, waits=False)
+    said = life.communicate(timeout=100)[1]
+    assert life.returncode == 143
+    assert "Traceback" not in said
+    assert "Exception ignored" not in said
 
 
 def test_sigterm_interrupts_a_run_in_the_background_of_a_script(tmp_path: Path) -> None:
