@@ -120,8 +120,9 @@ def _check_all(what: str, scale: str | None, data: str | None, out: Path | None,
     if scale is not None or data is not None or out is not None:
         raise ConfigError("--check: results keep their scale and data; give neither --scale nor --data nor --out")
     with console.status(f"a sample of the runs in {results}"):
-        for name, runs, changed in check_all(results):
-            words = f"{len(changed)} of {runs} runs differ ({', '.join(changed)})" if changed else f"{runs} runs agree"
+        for name, runs, changed, new in check_all(results):
+            agree = f"{runs} runs are kept for this processor" if new else f"{runs} runs agree"
+            words = f"{len(changed)} of {runs} runs differ ({', '.join(changed)})" if changed else agree
             console.print(f"{name}: {words}", soft_wrap=True)
     console.print(f"{results / 'index.md'}", style="cyan", soft_wrap=True)
 

@@ -17,7 +17,15 @@ from fedtempo.studies.papers.freshness import after_code_change, is_stale
 from fedtempo.studies.papers.output import RESULT, in_place_of, read_result, run_exhibit
 from fedtempo.studies.papers.reproduction import SCALES, Request, Scale
 from fedtempo.studies.papers.verdicts import Row, Verdict, overall_verdict
-from fedtempo.studies.papers.witnesses import changed_witnesses, read_witnesses, strategies_of
+from fedtempo.studies.papers.witnesses import (
+    add_bits,
+    changed,
+    failed,
+    known_here,
+    read_witnesses,
+    rerun,
+    strategies_of,
+)
 from fedtempo.studies.tuning.trials import FinishedRun, shared_workers
 
 if TYPE_CHECKING:
@@ -121,20 +129,23 @@ def reproduce_all(
 class Check(NamedTuple):
     """A result whose witnesses ran again. runs: their number.
 
-    changed: labels of those with other bits than before, and why others can no longer run.
+    changed: labels of those with other bits than before, and why others can no longer run. new: whether the result is
+    up to date and the bits are the first of this processor.
     """
 
     name: str
     runs: int
     changed: Sequence[str]
+    new: bool = False
 
 
 def check_all(results: Path | str) -> Iterator[Check]:
-    """Run the witnesses of every stale result in a folder; yield what came out (`fedtempo reproduce all --check`).
+    """Run the witnesses of stale results in a folder; yield what came out (`fedtempo reproduce all --check`).
 
     A result whose witnesses all have the same bits as before counts as up to date from then on. Results of other
-    settings or studies than today's cannot be checked so, only reproduced. Writes index.md at the end. Bits depend on
-    the processor and PyTorch's version too, so check where the results were made.
+    settings or studies than today's cannot be checked so, only reproduced. Bits depend on the processor, too: so the
+    witnesses of a result that is up to date also run, if their bits on this processor are not yet known, and the bits
+    are kept for later checks. Writes index.md at the end.
     """
     from fedtempo.studies.papers.registry import EXHIBITS
 
@@ -144,14 +155,18 @@ def check_all(results: Path | str) -> Iterator[Check]:
             result = read_result(folder / name / RESULT)
             witnesses = read_witnesses(folder / name)
             now = after_code_change(result, strategies_of(witnesses))
-            if not witnesses or now is None:
+            new = now is None and not is_stale(result) and not known_here(witnesses)
+            if not witnesses or not (new or now):
                 continue
-            changed = changed_witnesses(witnesses)
-            if not changed:
+            found = rerun(witnesses)
+            differing = failed(witnesses, found) + ([] if new else changed(witnesses, found))
+            if not differing:
+                add_bits(folder / name, witnesses, found)
+            if not differing and not new:
                 result["decided_by"] = now
                 result["checked"] = {"runs": len(witnesses), "environment": environment(None)}
                 write_json(folder / name / RESULT, result)
-            yield Check(name, len(witnesses), changed)
+            yield Check(name, len(witnesses), differing, new)
     index_results(folder)
 
 

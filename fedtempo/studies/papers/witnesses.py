@@ -1,6 +1,7 @@
 """Witnesses of a result: a sample of its runs, whose bits show whether later code still gives the same numbers.
 
-Their configurations are kept as TOML, which can express infinity.
+Their configurations are kept as TOML, which can express infinity. Bits also depend on the processor. While a result is
+up to date, any processor may add its own bits, and so show later whether code that came after them gives the same.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import tomli_w
@@ -17,6 +19,7 @@ from pydantic.dataclasses import dataclass
 from fedtempo.errors import ConfigError, FedtempoError
 from fedtempo.parts.text_files import parse_toml
 from fedtempo.record import write_json
+from fedtempo.record.folder import processor
 from fedtempo.runs.config import Config, parse
 from fedtempo.runs.identity import strategy_modules
 from fedtempo.studies.tuning.trials import FinishedRun, NotedRun, attempt_all, bits_of
@@ -26,11 +29,20 @@ WITNESSES = "witnesses.json"
 
 @dataclass(frozen=True)
 class Witness:
-    """A run of a result. configuration: as TOML. bits: as `bits_of` returned them."""
+    """A run of a result. configuration: as TOML. bits: by processor, as `bits_of` returned them there."""
 
     label: str
     configuration: str
-    bits: str
+    bits: dict[str, str]
+
+    def agrees(self, bits: str) -> bool:
+        """Return whether a run on this processor has the known bits; those of any other, if its own are not known."""
+        own = self.bits.get(_here())
+        return bits == own if own else bits in self.bits.values()
+
+
+def _here() -> str:
+    return processor() or "unknown"
 
 
 def write_witnesses(folder: Path, noted: Sequence[NotedRun]) -> None:
@@ -39,11 +51,15 @@ def write_witnesses(folder: Path, noted: Sequence[NotedRun]) -> None:
     for run in noted:
         by_label.setdefault(run.label, []).append(run)
     witnesses = [
-        {"label": run.label, "configuration": tomli_w.dumps(run.config.alone().given), "bits": run.bits}
+        Witness(run.label, tomli_w.dumps(run.config.alone().given), {_here(): run.bits})
         for run in (min(runs, key=_drawn_by) for runs in by_label.values())
     ]
     if witnesses:
-        write_json(folder / WITNESSES, witnesses)
+        _write(folder, witnesses)
+
+
+def _write(folder: Path, witnesses: Sequence[Witness]) -> None:
+    write_json(folder / WITNESSES, [asdict(witness) for witness in witnesses])
 
 
 def _drawn_by(run: NotedRun) -> str:
@@ -70,20 +86,45 @@ def strategies_of(witnesses: Sequence[Witness]) -> tuple[str, ...] | None:
         return None
 
 
-def changed_witnesses(witnesses: Sequence[Witness]) -> list[str]:
-    """Run witnesses again; return the labels of those that have other bits now, and why others can no longer run."""
-    configs, changed = [], []
-    for witness in witnesses:
-        try:
-            configs.append((witness, _config(witness)))
-        except (FedtempoError, ValueError) as error:
-            changed.append(f"{witness.label}: {error}")
-    for (witness, _), run in zip(configs, attempt_all([config for _, config in configs]), strict=True):
-        if not isinstance(run, FinishedRun):
-            changed.append(f"{witness.label}: {run}")
-        elif bits_of(run.summary) != witness.bits:
-            changed.append(witness.label)
-    return changed
+def known_here(witnesses: Sequence[Witness]) -> bool:
+    """Return whether this processor's bits of all witnesses are known."""
+    return all(_here() in witness.bits for witness in witnesses)
+
+
+def rerun(witnesses: Sequence[Witness]) -> list[str | Exception]:
+    """Run witnesses again; return the bits of each, or why it can no longer run."""
+    configs = [_configured(witness) for witness in witnesses]
+    runs = iter(attempt_all([config for config in configs if isinstance(config, Config)]))
+    ends = [next(runs) if isinstance(config, Config) else config for config in configs]
+    return [bits_of(end.summary) if isinstance(end, FinishedRun) else end for end in ends]
+
+
+def failed(witnesses: Sequence[Witness], found: Sequence[str | Exception]) -> list[str]:
+    """Return the labels of witnesses that can no longer run, with the reasons. found: of `rerun`."""
+    pairs = zip(witnesses, found, strict=True)
+    return [f"{witness.label}: {end}" for witness, end in pairs if isinstance(end, Exception)]
+
+
+def changed(witnesses: Sequence[Witness], found: Sequence[str | Exception]) -> list[str]:
+    """Return the labels of witnesses that have other bits now. found: of `rerun`."""
+    pairs = zip(witnesses, found, strict=True)
+    return [witness.label for witness, end in pairs if isinstance(end, str) and not witness.agrees(end)]
+
+
+def add_bits(folder: Path, witnesses: Sequence[Witness], found: Sequence[str | Exception]) -> None:
+    """Write the bits that witnesses have on this processor beside those of others. found: of `rerun`."""
+    pairs = zip(witnesses, found, strict=True)
+    _write(
+        folder,
+        [replace(each, bits={**each.bits, _here(): end}) if isinstance(end, str) else each for each, end in pairs],
+    )
+
+
+def _configured(witness: Witness) -> Config | Exception:
+    try:
+        return _config(witness)
+    except (FedtempoError, ValueError) as error:
+        return error
 
 
 def _config(witness: Witness) -> Config:

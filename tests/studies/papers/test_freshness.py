@@ -138,7 +138,7 @@ def test_a_result_counts_as_up_to_date_again_once_a_sample_of_its_runs_has_the_s
     assert f"Up to date by a sample: 1 ({len(witnesses)} runs)." in (tmp_path / "index.md").read_text()
 
     (folder / "result.json").write_text(json.dumps(of_other_code))
-    witnesses[0]["bits"] = "0" * 64
+    witnesses[0]["bits"] = dict.fromkeys(witnesses[0]["bits"], "0" * 64)
     (folder / "witnesses.json").write_text(json.dumps(witnesses))
     (check,) = check_all(tmp_path)
     assert check.changed == [witnesses[0]["label"]]
@@ -152,6 +152,39 @@ def test_a_result_counts_as_up_to_date_again_once_a_sample_of_its_runs_has_the_s
     of_another_study = {**result, "decided_by": {**result["decided_by"], "studies": "0" * 64}}
     (folder / "result.json").write_text(json.dumps(of_another_study))
     assert list(check_all(tmp_path)) == []  # other rules choose its runs today: only a new result helps
+
+
+@pytest.mark.long
+def test_a_processor_adds_its_bits_while_a_result_is_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_two_entries(monkeypatch)
+    for module in (registry, index):
+        monkeypatch.setitem(module.EXHIBITS, "fedhusky/fig8", ALL_EXHIBITS["fedhusky/fig8"])
+    reproduce("fedhusky/fig8", scale="small", results=tmp_path)
+    folder = tmp_path / "fedhusky" / "fig8"
+    result, made = (json.loads((folder / name).read_text()) for name in ("result.json", "witnesses.json"))
+    foreign = [{**witness, "bits": {"another processor": "0" * 64}} for witness in made]
+    (folder / "witnesses.json").write_text(json.dumps(foreign))
+
+    of_other_code = {**result, "decided_by": {**result["decided_by"], "code": "0" * 64}}
+    (folder / "result.json").write_text(json.dumps(of_other_code))
+    (check,) = check_all(tmp_path)  # nothing to compare with
+    assert (len(check.changed), check.new) == (check.runs, False)
+
+    (folder / "result.json").write_text(json.dumps(result))
+    (check,) = check_all(tmp_path)
+    assert (check.changed, check.new) == ([], True)
+    assert list(check_all(tmp_path)) == []
+    kept = json.loads((folder / "witnesses.json").read_text())
+    assert [each["bits"] for each in kept] == [
+        {**before["bits"], **after["bits"]} for before, after in zip(foreign, made, strict=True)
+    ]
+
+    (folder / "result.json").write_text(json.dumps(of_other_code))
+    (check,) = check_all(tmp_path)
+    assert (check.changed, check.new) == ([], False)
+    assert not is_stale(json.loads((folder / "result.json").read_text()))
 
 
 def test_a_run_that_two_entries_share_runs_once() -> None:
