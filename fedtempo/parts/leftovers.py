@@ -83,7 +83,7 @@ def _size(path: Path) -> int:
 def _started(process: int) -> int | None:
     """Return when a process started, in the kernel's ticks; None if it has ended, or on a system without /proc."""
     try:
-        fields = (_PROC / str(process) / "stat").read_text().rpartition(")")[2].split()
+        fields = (_PROC / str(process) / "stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
     return None if fields[0] in "ZX" else int(fields[19])

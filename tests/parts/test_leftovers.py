@@ -89,6 +89,21 @@ def test_only_what_a_dead_process_left_is_removed(folders: tuple[Path, Path]) ->
     process.communicate()
 
 
+@LINUX
+def test_a_process_may_have_a_name_that_is_no_text(folders: tuple[Path, Path]) -> None:
+    own, process = prefix_of(
+        "open('/proc/self/comm', 'wb').write(b'\\xff) \\xfe'); print(flush=True); sys.stdin.read()"
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    kept = folders[0] / f"{own}data"
+    kept.write_bytes(b"1234")
+    assert leftovers.remove_leftovers() == (0, 0)
+    assert kept.exists()
+    process.kill()
+    process.communicate()
+
+
 def command(folder: Path, *arguments: str, files: int | None = None) -> subprocess.Popen[str]:
     import resource
 
