@@ -118,8 +118,6 @@ class _Thrift:
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
         """Return the fields. Raises IndexError if the data end first, ValueError if they are no struct."""
-        if depth > _DEEPEST:
-            raise ValueError("a header of a page has structs within structs")
         fields: dict[int, Any] = {}
         number = 0
         while head := self._byte():
@@ -152,6 +150,8 @@ class _Thrift:
             raise IndexError
 
     def _value(self, kind: int, depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise ValueError("a header of a page has too many structs and lists within each other")
         match kind:
             case 1 | 2:  # true and false
                 return None
@@ -166,7 +166,7 @@ class _Thrift:
             case 9 | 10:
                 head = self._byte()
                 for _ in range(self._unsigned() if head >> 4 == 15 else head >> 4):
-                    self._byte() if head & 15 in (1, 2) else self._value(head & 15, depth)
+                    self._byte() if head & 15 in (1, 2) else self._value(head & 15, depth + 1)
                 return None
             case 12:
                 return self.struct(depth + 1)
