@@ -20,8 +20,6 @@ from pyarrow import parquet
 
 from tests.data.test_idx import encode
 
-MOST_BYTES = 6_000_000
-
 
 def npy(shape: tuple[int, ...], dtype: str = "|u1") -> bytes:
     file = io.BytesIO()

@@ -5,6 +5,7 @@ Importing takes seconds: this process imports what reads files, and forks for ea
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import resource
@@ -84,6 +85,8 @@ if __name__ == "__main__":
     assert all((pyarrow, safetensors, scipy))
     root, cases = Path(sys.argv[1]), json.loads(sys.argv[2])
     paths = [(kind, root / str(number) / file) for number, (kind, file) in enumerate(cases)]
+    if any(kind == "tff" for kind, _ in cases):
+        importlib.import_module("h5py")
     needs_torch = ("configuration", "client", "tensors")
     said = {path: limited(kind, path) for kind, path in paths if kind not in needs_torch}
     from fedtempo.deploy.client.settings import load_client
