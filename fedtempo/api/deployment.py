@@ -74,12 +74,15 @@ def resume(
 ) -> dict[str, Any]:
     """Continue the deployment in a folder; return the summary.
 
-    remembered: as `fedtempo.deploy.run.remembered` returns it. loaded: see `Run`.
+    remembered: as `fedtempo.deploy.remembering.remembered` returns it. loaded: see `Run`.
     """
+    from fedtempo.deploy.run import check_identity, conclude_deployment, resume_deployment
+
+    if RunFolder(path).finished:
+        return conclude_deployment(configuration(path, sets), path, loaded=loaded)
     need_flower()
     from fedtempo.deploy.flower import service
     from fedtempo.deploy.flower.grid import Session
-    from fedtempo.deploy.run import check_identity, resume_deployment
 
     local = remembered.get("local")
     with RunFolder.resume(path) as folder:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fedtempo.api.results import Comparison, Plan, Result, compared
 from fedtempo.api.sweeps import Sweep, collect_sweep
 from fedtempo.api.tuning import Tuning
-from fedtempo.deploy.run import remembered
+from fedtempo.deploy.remembering import remembered
 from fedtempo.errors import ConfigError, Interrupted, nearest
 from fedtempo.parts.import_path import import_nothing_from
 from fedtempo.parts.leftovers import remove_leftovers

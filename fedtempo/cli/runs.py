@@ -92,7 +92,7 @@ def resume(
     from fedtempo.api.results import Result
     from fedtempo.api.sweeps import Sweep
     from fedtempo.cli.progress import following, terminal
-    from fedtempo.deploy.run import remembered
+    from fedtempo.deploy.remembering import remembered
 
     deployed = remembered(folder) is not None
     with following(jobs, terminal(console, log_format, deployed)) as display:

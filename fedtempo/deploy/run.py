@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import shutil
 import time
 import uuid
@@ -25,6 +23,8 @@ from fedtempo.deploy.live.loop import play
 from fedtempo.deploy.live.messages import DataNames, Grid
 from fedtempo.deploy.live.roster import Description, as_clients
 from fedtempo.deploy.live.transport import Transport
+from fedtempo.deploy.remembering import forget, forget_unbegun
+from fedtempo.deploy.remembering import remember as write_options
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 from fedtempo.learning.metrics import check_metrics
@@ -33,17 +33,15 @@ from fedtempo.learning.pretrained import InitialState
 from fedtempo.learning.priors import balanced_weights, label_prior
 from fedtempo.learning.training import Training
 from fedtempo.parts.inputs import input_shape
-from fedtempo.parts.text_files import parse_json
-from fedtempo.record import Recorder, RunFolder
+from fedtempo.record import Recorder, RunFolder, load_run
 from fedtempo.record.journal import Journal, read_identity
-from fedtempo.record.reading import read_table
 from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config
 from fedtempo.runs.facts import facts_of
 from fedtempo.runs.identity import identity, must_agree
 from fedtempo.runs.launch import Watch, rare_collections
 from fedtempo.runs.models import TrainedModels, models_of, record_models
-from fedtempo.runs.run import Loaded, finish
+from fedtempo.runs.run import Loaded, finish, leave_results
 from fedtempo.runs.splits import of_data
 from fedtempo.runs.world import check_inputs, check_loss, dealt_by, load_data
 from fedtempo.runtime.executors.journalled import Journalled
@@ -54,9 +52,6 @@ from fedtempo.runtime.transfers import TransferSizes
 
 if TYPE_CHECKING:
     from fedtempo.runtime.executors.inline import Inline
-
-_DEPLOYMENT = "deployment.json"
-"""File that marks a folder as that of an unfinished deployment."""
 
 
 def deploy_to_folder(
@@ -72,13 +67,14 @@ def deploy_to_folder(
 ) -> dict[str, Any]:
     """Run once on the clients of `grid`, in a new folder; return the run's summary.
 
-    remember: JSON values that `remembered` returns when the run is resumed. say: receives lines about clients that
-    join. recorder: makes the run's recorder. loaded: see `fedtempo.runs.run.Run`.
+    remember: JSON values that `remembering.remembered` returns when the run is resumed. say: receives lines about
+    clients that join. recorder: makes the run's recorder. loaded: see `fedtempo.runs.run.Run`.
     """
+    forget_unbegun(path)
     folder = RunFolder.create(path, config.run.seed)
     try:
         with folder:
-            _remember(folder, remember or {})
+            write_options(folder, remember or {})
             write_text(folder.config, config.dump())
             return _deploy(config, folder, grid, None, watch, say, recorder, loaded)
     except ConfigError as error:
@@ -107,9 +103,23 @@ def resume_deployment(
     """
     check_identity(config, folder, force=force)
     journal = Journal.resume(folder.journal) if folder.journal.exists() else None
-    _remember(folder, remember or {})
+    write_options(folder, remember or {})
     folder.summary.unlink(missing_ok=True)
     return _deploy(config, folder, grid, journal, watch, say, recorder, loaded)
+
+
+def conclude_deployment(config: Config, path: Path, *, loaded: Loaded | None = None) -> dict[str, Any]:
+    """Complete the folder of a deployment that was killed after it had written its summary; return the summary."""
+    from fedtempo.report.html import write_report
+
+    with RunFolder.reopen(path) as folder:
+        leave_results(folder, config.run.keep)
+        recorded = load_run(path)
+        write_report(folder.report, [recorded])
+        forget(folder)
+        if loaded is not None:
+            loaded(recorded)
+        return dict(recorded.summary or {})
 
 
 def check_identity(config: Config, folder: RunFolder, *, force: bool = False) -> None:
@@ -117,38 +127,6 @@ def check_identity(config: Config, folder: RunFolder, *, force: bool = False) ->
     if folder.journal.exists():
         began_with = {name: value for name, value in read_identity(folder.journal).items() if name != "clients"}
         must_agree(folder.path, began_with, identity(config, load_data(config).sha256, deployed=True), force)
-
-
-def remembered(path: Path) -> dict[str, Any] | None:
-    """Return the `remember` values of the deployment in a folder; None if there is no deployment to resume.
-
-    Raises ConfigError if its file holds anything else.
-    """
-    values = read_table(path, _DEPLOYMENT, parse_json)
-    if values is None:
-        return None
-    local, session = values.get("local"), values.get("session")
-    known = {"token": str, "run_id": int, "task_id": int, "node_id": int, "run": str}
-    is_local = local is None or (isinstance(local, int) and not isinstance(local, bool) and local > 0)
-    is_session = session is None or (
-        isinstance(session, dict)
-        and session.keys() == known.keys()
-        and all(type(session[name]) is kind for name, kind in known.items())
-    )
-    if not is_local or not is_session:
-        raise ConfigError(
-            f"{path / _DEPLOYMENT} is damaged: {'session' if is_local else 'local'} holds something else; restore the "
-            "file, without which the deployment cannot go on"
-        )
-    return values
-
-
-def _remember(folder: RunFolder, values: Mapping[str, Any]) -> None:
-    """Write the values to a file that only its owner may read: they may allow to act for the run."""
-    path = folder.path / _DEPLOYMENT
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        json.dump(values, file)
 
 
 def _deploy(
@@ -216,8 +194,7 @@ def _deploy(
             summary, models = _play(config, folder, grid, dataset, joined, journal, watched, recorder)
     finish(folder, summary, models, config.run.keep, loaded=loaded)
     if summary["ended"] != "interrupted":
-        (folder.path / _DEPLOYMENT).unlink(missing_ok=True)
-        folder.journal.unlink(missing_ok=True)
+        forget(folder)
     return summary
 
 

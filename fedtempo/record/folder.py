@@ -28,7 +28,9 @@ _PACKAGES = ("fedtempo", "torch", "numpy", "scipy", "scikit-learn", "ray", "flwr
 
 _LOCK = ".lock"
 
-_HALF_WRITTEN = re.compile(r"\.(environment\.json|config\.toml|journal\.jsonl|now\.json|summary\.json)\..+")
+_HALF_WRITTEN = re.compile(
+    r"\.(environment\.json|config\.toml|journal\.jsonl|now\.json|summary\.json|deployment\.json)\..+"
+)
 """Names of files that are not completely written yet."""
 
 NOW = "now.json"

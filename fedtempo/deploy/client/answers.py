@@ -134,6 +134,8 @@ class Answers:
                 one_line(content.get("why"), _MAX_REASON_CHARS),
             )
             return {}, ()
+        if kind == "describe":  # the last reply of a visit may still be requested again
+            return self._new_reply(kind, content, arrays)
         name = content.get("call")
         if self._last is not None and self._last[0] == name:
             log.info("%s answered again", _named(kind, content))

@@ -117,13 +117,14 @@ class EventLog:
     """The instants of a run, written to its journal if it has one.
 
     past: instants of a resumed run that are still to be replayed; the replayer takes them out. ended: numbers of the
-    operations that ended in the past.
+    operations that ended in the past. failed: whether the instants so far could not be written.
     """
 
     def __init__(self, journal: Journal | None = None, files: ReceivedModelFiles | None = None) -> None:
         self._journal, self._files = journal, files
         self._rows: list[Mapping[str, Any]] = []
         self._written = 0
+        self.failed = False
         self.past: list[Instant] = []
         if journal is not None:
             self.past = [self._read(row) for row in journal.came]
@@ -145,9 +146,11 @@ class EventLog:
     def flush(self) -> None:
         """Write all instants so far to disk; required before sending anything that follows from them."""
         if self._journal is not None and self._rows:
+            self.failed = True  # until it is done
             if self._files is not None:
                 self._files.sync()
             self._journal.add(self._rows)
+            self.failed = False
             self._rows.clear()
 
     def stop(self) -> None:
@@ -249,8 +252,9 @@ class Interruption:
         return self._arithmetic.replays
 
     def interrupt(self) -> None:
-        self._event_log.flush()
-        self._arithmetic.interrupt()
+        if not self._event_log.failed:  # else that has already ended the run with an error
+            self._event_log.flush()
+            self._arithmetic.interrupt()
         self.stop()
 
     def conclude(self) -> None:

@@ -15,7 +15,8 @@ import pytest
 from fedtempo.deploy.client.answers import Answers
 from fedtempo.deploy.live.event_log import ReceivedModelFiles
 from fedtempo.deploy.live.messages import Call, Reply
-from fedtempo.deploy.run import deploy_to_folder, remembered, resume_deployment
+from fedtempo.deploy.remembering import remembered
+from fedtempo.deploy.run import deploy_to_folder, resume_deployment
 from fedtempo.errors import ConfigError, RunError, UserCodeError
 from fedtempo.federation import Federation
 from fedtempo.record import Recorder, RunFolder, load_run
