@@ -77,7 +77,9 @@ def test_a_repeated_call_is_answered_from_memory() -> None:
     again, (same,) = answers.answer("train", {**call(), "call": "run:1"}, ())
     assert again == content
     assert same is trained
-    answers.answer("describe", {"call": "run:2"}, ())
+    answers.answer("describe", {"call": "run:2"}, ())  # of which there is no need to remember anything
+    assert answers.answer("train", {**call(), "call": "run:1"}, ())[0] == content
+    answers.answer("receive", {"stay": 8, "call": "run:3"}, (VECTOR,))
     assert "0 arrays" in answers.answer("train", {**call(), "call": "run:1"}, ())[0]["refused"]
 
 
