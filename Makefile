@@ -19,7 +19,7 @@ LOCKS := $(sort $(wildcard requirements*.lock))
 INSTALL := "installing what is missing" "$(MAKE) --silent $(READY)"
 LINT := "ruff check" "$(BIN)/ruff check ." "ruff format" "$(BIN)/ruff format --check ." mypy "$(BIN)/mypy" "import contracts" "$(BIN)/lint-imports"
 
-.PHONY: demo test test-long test-numeric test-fashion-mnist test-deploy test-deploy-slow test-docker test-ray test-data test-transformers test-tune lint audit hashes bench bench-peers docs docs-serve package ci clean
+.PHONY: demo test test-long test-numeric test-fashion-mnist test-deploy test-chaos test-deploy-slow test-docker test-ray test-data test-transformers test-tune lint audit hashes bench bench-peers docs docs-serve package ci clean
 
 demo:
 	@sh tools/steps.sh "make demo" $(INSTALL) "comparing four strategies, about a minute" \
@@ -48,6 +48,11 @@ test-fashion-mnist: $(READY)
 test-deploy: .venv-flower/.ready
 	.venv-flower/bin/python -m pytest -m 'deploy and not slow' tests/deploy
 	.venv-flower/bin/python -m pytest tests/cli/test_help.py  # this environment has other versions of Typer and Click
+
+# Ten minutes of random faults in simulations and deployments. CHAOS=SEED chooses the faults (default: new ones each time),
+# CHAOS=SEED:TRIAL repeats a run that failed.
+test-chaos: .venv-flower/.ready
+	.venv-flower/bin/python -m pytest -m chaos tests/chaos
 
 test-deploy-slow: .venv-flower/.ready
 	.venv-flower/bin/python -m pytest -m 'deploy and slow' tests/deploy
