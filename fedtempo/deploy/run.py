@@ -18,7 +18,8 @@ import numpy as np
 
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.sources import NOTHING
-from fedtempo.deploy.live.event_log import EventLog, Interruption, ReceivedModelFiles
+from fedtempo.deploy.garbage import frequent_collections
+from fedtempo.deploy.live.event_log import EventLog, Interruption, ReceivedModelFiles, online_at_the_end
 from fedtempo.deploy.live.federation import LiveFederation
 from fedtempo.deploy.live.joining import Admission, JoinedClient, wait_for_clients, wait_for_nodes
 from fedtempo.deploy.live.loop import play
@@ -41,7 +42,7 @@ from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config
 from fedtempo.runs.facts import facts_of
 from fedtempo.runs.identity import identity, must_agree
-from fedtempo.runs.launch import Watch, rare_collections
+from fedtempo.runs.launch import Watch
 from fedtempo.runs.models import TrainedModels, models_of, record_models
 from fedtempo.runs.run import Loaded, finish
 from fedtempo.runs.splits import of_data
@@ -188,7 +189,7 @@ def _deploy(
     _, n_clients = dealt_by(config, dataset)
     n_test, n_known = len(dataset.test_y), len(load_data(config).train_y) + len(load_data(config).test_y)
     say(f"the server evaluates on {n_test:,} of its {n_known:,} examples ({dataset.name})")
-    with rare_collections(n_clients):
+    with frequent_collections():
         if journal is None:
             joined = wait_for_clients(
                 grid,
@@ -211,7 +212,8 @@ def _deploy(
                 JoinedClient(node, Description.restored(description))
                 for node, description in journal.identity["clients"]["met"]
             ]
-            wait_for_nodes(grid, len(joined), settings.wait_s, say)
+            online = online_at_the_end(journal.came)
+            wait_for_nodes(grid, len(joined) if online is None else online, settings.wait_s, say)
         with heartbeat(folder.now, watch) as watched:
             summary, models = _play(config, folder, grid, dataset, joined, journal, watched, recorder)
     finish(folder, summary, models, config.run.keep, loaded=loaded)
