@@ -50,13 +50,13 @@ def _setting(facts: Mapping[str, Any]) -> list[str]:
             "drawn from a seed: its process ended, and later a new one began."
         ),
         _filled(
-            f"So clients were restarted {restarts['client']} times, the server {restarts['driver']} times and the "
-            f"SuperLink {restarts['superlink']} times. Of these programs, {facts['killed']} were killed (SIGKILL), the "
-            "others stopped (SIGTERM). The server and the SuperLink were restarted in the first third of the time, so "
-            "that their last lives were long enough to see growth."
+            f"So clients were restarted {_times(restarts['client'])}, the server {_times(restarts['driver'])} and the "
+            f"SuperLink {_times(restarts['superlink'])}. Of these programs, {facts['killed']} were killed (SIGKILL), "
+            "the others stopped (SIGTERM). The server and the SuperLink were restarted in the first third of the time, "
+            "so that their last lives were long enough to see growth."
             + (
-                f" {facts['abandoned']} times, the server ended with exit code 3 because the SuperLink had been away "
-                "for a minute, and was started again, as a service manager does."
+                f" Besides, the server ended {_times(facts['abandoned'])} with exit code 3, because the SuperLink had "
+                "been away for a minute, and was started again, as a service manager does."
                 if facts["abandoned"]
                 else ""
             )
@@ -105,6 +105,10 @@ def _amounts(facts: Mapping[str, Any]) -> list[str]:
         f"**The run folder**, which keeps all visits: {run[1]:.1f} MB just before the end, with the journal.",
         f"**Temporary files**: at most {facts['temporary_files']} at any time.",
     ]
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _filled(text: str, indent: str = "") -> str:

@@ -26,6 +26,7 @@ from fedtempo.deploy.live.loop import play
 from fedtempo.deploy.live.messages import DataNames, Grid
 from fedtempo.deploy.live.roster import Description, as_clients
 from fedtempo.deploy.live.transport import Transport
+from fedtempo.deploy.loads import Loads
 from fedtempo.errors import ConfigError
 from fedtempo.federation import Client
 from fedtempo.learning.metrics import check_metrics
@@ -287,6 +288,7 @@ def _play(
         at_the_end.callback(executor.settle)
         return executor
 
+    loads = Loads(len(clients))
     name = uuid.uuid4().hex if journal is None else journal.identity["clients"]["run"]
     with (
         contextlib.ExitStack() as at_the_end,  # even if the run fails: nothing is written once the folder is released
@@ -342,6 +344,7 @@ def _play(
                 recorder=recorder,
                 seed=seed,
                 admission=_admission(config, dataset),
+                loads=loads,
                 **run,
             )
 
@@ -363,6 +366,7 @@ def _play(
         recorder.finish(outcome.ended, outcome.end_s, outcome.model, outcome.reason)
         record_models(recorder, outcome)
         recorder.fact("wall_s", wall_s())
+        recorder.fact("loads", loads.fact())
         recorder.fact("events_sha256", recorder.events_sha256)
         return recorder.summary(), models_of(outcome, server.naming)
 

@@ -470,7 +470,7 @@ def test_a_measured_fleet_can_be_simulated(tmp_path: Path, grid: Loopback) -> No
     tables = tomllib.loads(as_toml(records))
     downloads = tables["fleet"]["link"]["download_s"]
     assert downloads[1] > max(downloads[0], downloads[2])
-    summary, _, _ = run(parse({**TABLES, **tables}))
+    summary, _, _ = run(parse({**TABLES, "fleet": tables["fleet"]}))
     assert summary["visits"] == 9
 
 
