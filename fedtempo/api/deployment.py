@@ -44,7 +44,9 @@ def deploy(
 
     with _followed(config, path, display) as followers, service.grid(config, path, local, say=say) as grid:
         remember = service.to_resume(grid, local)
-        return deploy_to_folder(config, path, grid, remember=remember, say=say, loaded=loaded, **followers)
+        summary = deploy_to_folder(config, path, grid, remember=remember, say=say, loaded=loaded, **followers)
+    _compare_loads(config, path, say)
+    return summary
 
 
 def measure(config: Config, path: Path, local: int | None, visits: int, say: Callable[[str], None]) -> Path:
@@ -103,6 +105,18 @@ def _with_clients(config: Config, local: int | None) -> Config:
     """Return a configuration for `local` clients, unchanged if None. Raises ConfigError as `check_local`."""
     check_local(local)
     return config if local is None else config.with_changes({"data.clients": local}, config.label)
+
+
+def _compare_loads(config: Config, path: Path, say: Callable[[str], None]) -> None:
+    """Say if the machines' load was another than when the fleet was measured that the configuration names."""
+    from fedtempo.deploy.loads import differences, loads_of, measured_loads, warning
+    from fedtempo.fleet.presets import is_file
+
+    preset = config.fleet.preset
+    if is_file(preset):
+        with contextlib.suppress(ConfigError):  # the file was there when the run began, and is no longer needed
+            if lines := differences(measured_loads(str(preset)), loads_of(load_run(path))):
+                say(warning(lines))
 
 
 @contextlib.contextmanager

@@ -102,6 +102,18 @@ def compare_with_deployment(simulated: Path | str, deployed: Path | str) -> list
     return prediction(load_run(simulated), load_run(deployed))
 
 
+def load_differences(fleet: Path | str, deployed: Path | str) -> list[str]:
+    """Return a line for each machine whose load differed between a fleet's measurement and a deployment.
+
+    fleet: file of `fedtempo fleet measure`. Loads differ if programs had to wait 1.25 times as long for a processor in
+    one case as in the other. Machines whose loads are not known are left out. Raises ConfigError if the file or the
+    folder cannot be read.
+    """
+    from fedtempo.deploy.loads import differences, loads_of, measured_loads
+
+    return differences(measured_loads(fleet), loads_of(load_run(deployed)))
+
+
 def watch(
     folders: Paths,
     port: int = 0,

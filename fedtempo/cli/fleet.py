@@ -195,12 +195,20 @@ def measure(
 def fleet_compare(
     simulated: Annotated[Path, typer.Argument(help="folder of a simulation on a measured fleet", show_default=False)],
     deployed: Annotated[Path, typer.Argument(help="folder of the same run on real clients", show_default=False)],
+    fleet_file: Annotated[
+        Path | None,
+        typer.Option("--fleet", help="file of `fleet measure`: warn if the machines' load was another then"),
+    ] = None,
 ) -> None:
     """Compare a simulation with the deployment that it predicted."""
-    from fedtempo.api.reports import compare_with_deployment
+    from fedtempo.api.reports import compare_with_deployment, load_differences
     from fedtempo.report.table import prediction_table
 
     console.print(prediction_table(compare_with_deployment(simulated, deployed)))
+    if fleet_file is not None and (lines := load_differences(fleet_file, deployed)):
+        from fedtempo.deploy.loads import warning
+
+        console.print(warning(lines), style="yellow", highlight=False, soft_wrap=True, markup=False)
 
 
 def _number(text: str) -> float | str:

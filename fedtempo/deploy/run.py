@@ -16,13 +16,15 @@ import numpy as np
 
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.sources import NOTHING
-from fedtempo.deploy.live.event_log import EventLog, Interruption, ReceivedModelFiles
+from fedtempo.deploy.garbage import frequent_collections
+from fedtempo.deploy.live.event_log import EventLog, Interruption, ReceivedModelFiles, online_at_the_end
 from fedtempo.deploy.live.federation import LiveFederation
 from fedtempo.deploy.live.joining import Admission, JoinedClient, wait_for_clients, wait_for_nodes
 from fedtempo.deploy.live.loop import play
 from fedtempo.deploy.live.messages import DataNames, Grid
 from fedtempo.deploy.live.roster import Description, as_clients
 from fedtempo.deploy.live.transport import Transport
+from fedtempo.deploy.loads import Loads
 from fedtempo.deploy.remembering import forget, forget_unbegun
 from fedtempo.deploy.remembering import remember as write_options
 from fedtempo.errors import ConfigError
@@ -39,7 +41,7 @@ from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config
 from fedtempo.runs.facts import facts_of
 from fedtempo.runs.identity import identity, must_agree
-from fedtempo.runs.launch import Watch, rare_collections
+from fedtempo.runs.launch import Watch
 from fedtempo.runs.models import TrainedModels, models_of, record_models
 from fedtempo.runs.run import Loaded, finish, leave_results
 from fedtempo.runs.splits import of_data
@@ -166,7 +168,7 @@ def _deploy(
     _, n_clients = dealt_by(config, dataset)
     n_test, n_known = len(dataset.test_y), len(load_data(config).train_y) + len(load_data(config).test_y)
     say(f"the server evaluates on {n_test:,} of its {n_known:,} examples ({dataset.name})")
-    with rare_collections(n_clients):
+    with frequent_collections():
         if journal is None:
             joined = wait_for_clients(
                 grid,
@@ -189,7 +191,8 @@ def _deploy(
                 JoinedClient(node, Description.restored(description))
                 for node, description in journal.identity["clients"]["met"]
             ]
-            wait_for_nodes(grid, len(joined), settings.wait_s, say)
+            online = online_at_the_end(journal.came)
+            wait_for_nodes(grid, len(joined) if online is None else online, settings.wait_s, say)
         with heartbeat(folder.now, watch) as watched:
             summary, models = _play(config, folder, grid, dataset, joined, journal, watched, recorder)
     finish(folder, summary, models, config.run.keep, loaded=loaded)
@@ -262,6 +265,7 @@ def _play(
         at_the_end.callback(executor.settle)
         return executor
 
+    loads = Loads(len(clients))
     name = uuid.uuid4().hex if journal is None else journal.identity["clients"]["run"]
     with (
         contextlib.ExitStack() as at_the_end,  # even if the run fails: nothing is written once the folder is released
@@ -317,6 +321,7 @@ def _play(
                 recorder=recorder,
                 seed=seed,
                 admission=_admission(config, dataset),
+                loads=loads,
                 **run,
             )
 
@@ -338,6 +343,7 @@ def _play(
         recorder.finish(outcome.ended, outcome.end_s, outcome.model, outcome.reason)
         record_models(recorder, outcome)
         recorder.fact("wall_s", wall_s())
+        recorder.fact("loads", loads.fact())
         recorder.fact("events_sha256", recorder.events_sha256)
         return recorder.summary(), models_of(outcome, server.naming)
 

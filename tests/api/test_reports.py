@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from fedtempo import ConfigError, Experiment, compare_with_deployment, report_runs, watch
+from fedtempo.api.deployment import _compare_loads
+from fedtempo.runs.config import parse
 from tests.api.test_experiment import PARTS
 from tests.record.test_prediction import written
 
@@ -78,3 +80,24 @@ def test_a_page_is_served_at_the_printed_address(folder: Path, monkeypatch: pyte
     assert "fedtempo watch" in said[1]
     with pytest.raises(ConfigError, match="nowhere: no such folder"):
         watch([folder / "nowhere"], browser=False)
+
+
+def test_a_deployment_under_another_load_than_the_measurement_of_its_fleet_says_so(tmp_path: Path) -> None:
+    loads = {"server": [0.5, 2], "clients": [[8.0, 2]]}
+    run = written(tmp_path / "run", 2.0, 1, client_names=["ward-1"], loads=loads)
+    fleet = tmp_path / "fleet.toml"
+    link = 'link = {kind = "fixed", download_s = [0.1], upload_s = [0.1]}'
+    fleet.write_text(
+        f'[fleet]\ncompute = {{unit = "s/visit", speed = [1.0]}}\n{link}\nestimates = "exact"\n'
+        "[measured]\nserver = [0.5, 2]\nclients = {ward-1 = [0.5, 2]}\n"
+    )
+    said: list[str] = []
+    tables = {"data": {"source": "digits", "clients": 1}, "strategy": {"name": "fedavg"}, "run": {"horizon": 9.0}}
+    _compare_loads(parse({**tables, "fleet": {"preset": str(fleet)}}), run, said.append)
+    assert len(said) == 1
+    assert said[0].startswith("the machines' load was not that of the measurement, so visits may take other times")
+    assert said[0].endswith(
+        "client ward-1: load 0.5 on 2 processors when measured, 8.0 on 2 processors in the deployment"
+    )
+    _compare_loads(parse({**tables, "fleet": {"preset": "fedhusky"}}), run, said.append)
+    assert len(said) == 1

@@ -17,6 +17,7 @@ import httpx
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 from fedtempo.deploy.flower import wire
 from fedtempo.deploy.flower.app import bundle
@@ -127,6 +128,43 @@ def test_a_server_whose_app_ended_is_told_how_to_resume() -> None:
     grid = FlowerGrid(Refusing(), SuperLink("127.0.0.1:9"), Session("", 1, 1, 1, ""))  # type: ignore[arg-type]
     with pytest.raises(GridError, match="fedtempo resume"):
         grid.node_ids()
+
+
+class _Pushed:
+    """A grid whose SuperLink does one thing after another with the calls that it gets."""
+
+    _runtime_client, node = None, None
+
+    def __init__(self, *does: Any) -> None:
+        self.does, self.groups = list(does), []
+
+    def push_messages(self, messages: list[Message]) -> list[str]:
+        self.groups.append(messages[0].metadata.group_id)
+        done = self.does.pop(0)
+        if isinstance(done, Exception):
+            raise done
+        return [done() if callable(done) else done]
+
+
+def _pushing(grid: _Pushed, monkeypatch: pytest.MonkeyPatch) -> FlowerGrid:
+    monkeypatch.setattr("fedtempo.deploy.flower.grid._PUSH_AGAIN_S", 0.001)
+    return FlowerGrid(grid, SuperLink("127.0.0.1:9"), Session("", 1, 1, 1, ""))  # type: ignore[arg-type]
+
+
+def test_a_call_to_an_unknown_node_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SuperLink returns an empty name then, for which no reply ever comes."""
+    assert _pushing(_Pushed(""), monkeypatch).push(Call(5, "describe", {})) is None
+
+
+def test_a_call_is_sent_again_if_the_superlink_was_interrupted_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    superlink = _Pushed(ObjectPushError("a", 1, "s"), lambda: flower_grid.interrupted(None) or "", "name")
+    flower_grid = _pushing(superlink, monkeypatch)
+    assert flower_grid.push(Call(5, "describe", {})) == "name"
+    assert len(set(superlink.groups)) == 3  # the SuperLink refuses a message that it has
+
+    superlink = _Pushed(*[ObjectPushError("a", 1, "s")] * 9)
+    with pytest.raises(GridError, match=r"127\.0\.0\.1:9 does not store a call after 5 tries"):
+        _pushing(superlink, monkeypatch).push(Call(5, "describe", {}))
 
 
 def test_the_client_app_keeps_a_visits_phases_in_the_context(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ from flwr.proto.fleet_pb2 import PullMessagesResponse, PushMessagesResponse
 from flwr.proto.message_pb2 import ConfirmMessageReceivedResponse, PullObjectResponse, PushObjectResponse
 from flwr.proto.node_pb2 import Node
 from flwr.proto.runtime_pb2 import PullAppMessagesResponse
+from flwr.supercore.error import ApiErrorCode
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
     get_object_tree,
@@ -234,3 +236,23 @@ def test_a_client_gives_up_a_call_that_its_server_did_not_finish_sending(caplog:
     assert reply.metadata.reply_to_message_id == pieces.proto.metadata.message_id
     assert "did not arrive" in caplog.text
     assert pieces.confirmed == []
+
+
+def test_a_client_stays_connected_if_the_run_of_its_answer_has_ended(caplog: pytest.LogCaptureFixture) -> None:
+    """The SuperLink then rejects whatever belongs to the run."""
+    caplog.set_level("INFO")
+    ended = {"code": int(ApiErrorCode.FLEET_RUN_STATUS_NOT_ALLOWED), "detail": "not allowed"}
+    asked = []
+
+    def pull(request: Any) -> PullMessagesResponse:
+        asked.append(request)
+        if len(asked) > 1:
+            raise KeyboardInterrupt
+        request = httpx.Request("POST", "http://superlink")
+        httpx.Response(403, text=json.dumps(ended), request=request).raise_for_status()
+        raise AssertionError
+
+    link: Any = _Link(SimpleNamespace(PullMessages=pull), Node(node_id=5), "here")  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt):
+        link.work(None)
+    assert "of a run that has ended" in caplog.text

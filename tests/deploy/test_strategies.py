@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from benchmarks.prediction import predicted
+from benchmarks.prediction import compared
 from fedtempo.deploy.flower.grid import SuperLink, joined
 from fedtempo.deploy.flower.local import clients
 from fedtempo.deploy.flower.superlink import started
@@ -80,11 +80,11 @@ def test_every_strategy_runs_on_real_clients(name: str, superlink: SuperLink, tm
 
 
 def test_a_simulation_of_the_measured_fleet_predicts_the_deployment(tmp_path: Path) -> None:
-    for strategy, measures in predicted(tmp_path / "prediction").items():
-        by_name = {measure.name: measure for measure in measures}
+    for strategy, outcome in compared(tmp_path / "prediction").outcomes.items():
+        by_name = {measure.name: measure for measure in outcome.measures}
         for name in ("time between commits, mean, s", "time to target, s"):
             error = by_name[name].error
             assert error is not None, (strategy, name)
-            assert abs(error) <= 0.15, (strategy, by_name[name])
+            assert abs(error) <= 0.15, (strategy, by_name[name], outcome.differences)
         busy = by_name["busy ratio, mean"]
         assert busy.real == pytest.approx(busy.predicted, abs=0.1), strategy

@@ -22,6 +22,7 @@ from fedtempo.deploy.client.memory import Memory
 from fedtempo.deploy.client.settings import ClientSettings
 from fedtempo.deploy.live.messages import Arrays
 from fedtempo.deploy.live.packing import packed, unpacked
+from fedtempo.deploy.loads import load_now
 from fedtempo.errors import ConfigError, FedtempoError
 from fedtempo.federation import EVALUATE
 from fedtempo.learning.augmentation import Augmentation
@@ -285,7 +286,7 @@ class Answers:
             pace_s = self._settings.pace_s * processed / len(self._y)
             time.sleep(max(0.0, began + pace_s - time.perf_counter()))
         compute_s = time.perf_counter() - began
-        result = {"statistics": statistics, "num_examples": len(self._y), "compute_s": compute_s}
+        result = {"statistics": statistics, "num_examples": len(self._y), "compute_s": compute_s, "load": load_now()}
         if procedure == EVALUATE:
             return (), result
         model = built.model.sent.numpy()

@@ -27,6 +27,7 @@ from flwr.supercore.constant import NodeStatus, TaskType
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.heartbeat import HeartbeatSender
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supercore.retry import RetryInvoker, exponential
 from flwr.supercore.run import RunNotRunningException
@@ -44,6 +45,8 @@ from fedtempo.errors import ConfigError, RunError
 T = TypeVar("T")
 
 _AWAY = (502, 503, 504)
+_PUSHES, _PUSH_AGAIN_S = 5, 0.5
+"""How often a call is sent if the SuperLink is interrupted meanwhile, and seconds before it is sent again."""
 _ACQUIRE_S = 30.0
 """Seconds within which the server task of a submitted run must be acquired."""
 
@@ -109,12 +112,23 @@ class FlowerGrid:
         return Sender(self._registered.get(node), frozenset(self._registered.values()))
 
     def push(self, call: Call) -> str | None:
-        message = message_of(call)
-        names: list[str | None] = self._translated(lambda: list(self._grid.push_messages([message])))
-        name = names[0] if names else None
-        if name is not None:
-            self._replies.expect(name)
-        return name
+        """Send a call; see `Grid`. If it is unknown whether the SuperLink has it, send it once more, as a new message.
+
+        A client that gets both answers the second from memory. Raises GridError if the SuperLink stores none of them.
+        """
+        for attempt in range(_PUSHES):
+            interruptions = self.interruptions
+            try:
+                names: list[str] = self._translated(lambda: list(self._grid.push_messages([message_of(call)])))
+            except ObjectPushError:  # its answer to a piece was lost, so it refuses the same piece again
+                time.sleep(_PUSH_AGAIN_S * 2**attempt)
+                continue
+            if names and names[0]:
+                self._replies.expect(names[0])
+                return names[0]
+            if self.interruptions == interruptions:
+                return None
+        raise GridError(f"SuperLink {self._superlink.address} does not store a call after {_PUSHES} tries; see its log")
 
     def pull(self, names: Mapping[str, int]) -> dict[str, Reply]:
         return self._translated(lambda: self._replies.pull(names))

@@ -8,6 +8,7 @@ The arguments are those of `flower-superlink`, which asks nobody who submits, li
 from __future__ import annotations
 
 import hmac
+import logging
 import os
 import secrets
 import stat
@@ -93,6 +94,11 @@ def read_secret(path: Path, where: str) -> str:
     return secret
 
 
+def _is_rare(record: logging.LogRecord) -> bool:
+    """Return whether a line of the log is not one of those of every visit, which other logs and the records have."""
+    return "[Fleet.PushMessages]" not in record.getMessage() or record.levelno > logging.INFO
+
+
 def main(arguments: list[str]) -> None:
     """Run a SuperLink behind the guard."""
     from flwr.superlink import extensions
@@ -101,6 +107,7 @@ def main(arguments: list[str]) -> None:
 
     file, *sys.argv[1:] = arguments
     guard = Middleware(ControlGuard, secret=read_secret(Path(file), file))
+    logging.getLogger("flwr").addFilter(_is_rare)
     extensions.get_middleware = lambda: (guard,)
     flower_superlink()
 

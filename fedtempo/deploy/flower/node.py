@@ -30,7 +30,7 @@ from flwr.proto.fleet_pb2 import (
 )
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
 from flwr.proto.node_pb2 import Node
-from flwr.supercore.error import FlowerError
+from flwr.supercore.error import ApiErrorCode, FlowerError
 from flwr.supercore.heartbeat import HeartbeatSender
 from flwr.supercore.inflatable.inflatable_object import (
     get_all_nested_objects,
@@ -58,6 +58,7 @@ from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 from fedtempo.deploy.client.answers import Answers, limit_memory
 from fedtempo.deploy.client.settings import ClientSettings
 from fedtempo.deploy.flower.wire import answer_to, read_call
+from fedtempo.deploy.garbage import frequent_collections
 from fedtempo.errors import ConfigError, RunError
 
 log = logging.getLogger("fedtempo.client")
@@ -96,7 +97,7 @@ def serve(settings: ClientSettings) -> None:
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"root_certificates = {settings.root_certificates}: invalid PEM file: {error}") from error
     delay, refused_since = _RETRY_S, None
-    with contextlib.suppress(_Ended), _ended_by_signals():
+    with contextlib.suppress(_Ended), _ended_by_signals(), frequent_collections():
         while True:
             try:
                 with _connected(settings, keys) as link:
@@ -128,7 +129,14 @@ class _Link:
         """Answer calls, one at a time, until the SuperLink no longer knows the node."""
         delay = _POLL_S
         while True:
-            if self._answer_one(answers):
+            try:
+                answered = self._answer_one(answers)
+            except httpx.HTTPStatusError as error:
+                if not _run_has_ended(error):
+                    raise
+                log.info("dropped a call, or its answer, of a run that has ended")
+                answered = True
+            if answered:
                 delay = _POLL_S
             else:
                 time.sleep(delay)
@@ -260,6 +268,12 @@ def _is_away(error: httpx.HTTPError) -> bool:
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.status_code in (429, 502, 503, 504)
     return not _is_unsafe(error)
+
+
+def _run_has_ended(error: httpx.HTTPStatusError) -> bool:
+    """Return whether the SuperLink rejects a request since it belongs to a run that has ended."""
+    reason = FlowerError.from_json(error.response.text)
+    return reason is not None and reason.code == ApiErrorCode.FLEET_RUN_STATUS_NOT_ALLOWED
 
 
 def _send_heartbeat(client: FleetHttpClient, node: Node) -> bool:

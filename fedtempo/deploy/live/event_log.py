@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -239,6 +239,21 @@ def _packed(result: Any) -> tuple[Any, list[str]]:
 
 def _no_model(value: Any) -> None:
     return None
+
+
+def online_at_the_end(rows: Iterable[Mapping[str, Any]]) -> int | None:
+    """Return how many nodes were online when a journal ended; None if they had not been looked up yet.
+
+    rows: its instants. Raises RunError if a row cannot be read.
+    """
+    nodes: Sequence[int] | None = None
+    for row in rows:
+        try:
+            seen = [event[1] for event in row["came"] if event[0] == "seen" and event[1] is not None]
+            nodes = list(seen[-1]) if seen else nodes
+        except (KeyError, TypeError, IndexError) as error:
+            raise RunError(f"the journal's instant {row.get('n')} cannot be read: {error!r}") from error
+    return None if nodes is None else len(nodes)
 
 
 class Interruption:

@@ -28,6 +28,7 @@ from fedtempo.deploy.live.roster import Roster
 from fedtempo.deploy.live.transport import Transport
 from fedtempo.deploy.live.uploads import BATCH, Uploads, read_examples
 from fedtempo.deploy.live.visits import LiveVisits
+from fedtempo.deploy.loads import Loads
 from fedtempo.errors import FedtempoError, RunError
 from fedtempo.federation import Client, ClientUnavailable, Examples, Model, Update, Visit, Work
 from fedtempo.fleet.fleet import Fleet
@@ -80,6 +81,7 @@ class LiveFederation(Central):
         run: str,
         exchange: Mapping[str, Any],
         admission: Admission,
+        loads: Loads,
         horizon: float = math.inf,
         max_commits: int | None = None,
         budget: Budget | None = None,
@@ -90,7 +92,7 @@ class LiveFederation(Central):
         prior estimates of the clients' times. network: the `[model]` table, from which clients build their models
         together with n_classes and exchange (what travels). run: the run's name, under which clients keep what stays
         with them. admission: which clients may join. rules: the `[server]` table (averaging, deadline, limit on bad
-        updates).
+        updates). loads: where the machines' loads are noted.
         """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, RunLoop)
@@ -125,6 +127,7 @@ class LiveFederation(Central):
         self._late_joiners.operations = server.operations = self._operations
         server.evaluated = self._collect
         self._outliers = Outliers(settings.max_change, self._visits, lambda: loop.now)
+        self.loads = loads
         self._requests = Requests(
             loop,
             self._operations,
@@ -176,6 +179,7 @@ class LiveFederation(Central):
         )
         if reports:
             check = partial(read_training, num_examples=client.num_examples, training=training)
+        check = self.loads.noting(client.id, check)
         pack = self._pack(transfers)
         request = Request(
             "train",
@@ -226,7 +230,8 @@ class LiveFederation(Central):
             must_be_whole(work)
         content, training, expected_s = self._work(visit, work)
         content["base"] = visit.state.base
-        check = partial(read_training, num_examples=visit.client.num_examples, training=training)
+        training_check = partial(read_training, num_examples=visit.client.num_examples, training=training)
+        check = self.loads.noting(visit.client.id, training_check)
         result, took_s = await self._send(visit, Request("compute", content, check, expected_s, base=visit.state.base))
         visit.state.returns = 0 if work is None else work.returns
         self._note_training(visit, result, took_s, work)

@@ -25,6 +25,9 @@ DESCRIBE_S = 60.0
 SILENT_S = 20.0
 """Seconds without a description after which the log mentions a node."""
 
+SETTLED_S = 40.0
+"""Seconds without a new node after which a resumed run waits no longer; clients retry every 36 seconds or sooner."""
+
 _POLL_S = 0.1
 """Seconds between two polls for clients, before the run."""
 
@@ -153,11 +156,17 @@ def wait_for_clients(
 
 
 def wait_for_nodes(grid: Grid, wanted: int, wait_s: float, say: Callable[[str], None]) -> None:
-    """Wait until `wanted` nodes are online, or `wait_s` seconds have passed: a resumed run continues with fewer too."""
+    """Wait until `wanted` nodes are online: as many as when the run was interrupted, since others may stay away.
+
+    A resumed run continues with fewer too, after `wait_s` seconds or if none comes for `SETTLED_S` seconds.
+    """
     until = time.monotonic() + wait_s
-    while (online := len(grid.node_ids())) < wanted and time.monotonic() < until:
+    most, settled_at = 0, math.inf
+    while (online := len(grid.node_ids())) < wanted and time.monotonic() < min(until, settled_at):
+        if online > most:
+            most, settled_at = online, time.monotonic() + SETTLED_S
         time.sleep(_POLL_S)
-    say(f"{online} of {wanted} clients are online")
+    say(f"{online} clients are online, of {wanted} when the run was interrupted")
 
 
 def no_description(node: int, seconds: float) -> str:

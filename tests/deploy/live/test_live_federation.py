@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import threading
 import time
@@ -469,7 +470,7 @@ def test_a_measured_fleet_can_be_simulated(tmp_path: Path, grid: Loopback) -> No
     tables = tomllib.loads(as_toml(records))
     downloads = tables["fleet"]["link"]["download_s"]
     assert downloads[1] > max(downloads[0], downloads[2])
-    summary, _, _ = run(parse({**TABLES, **tables}))
+    summary, _, _ = run(parse({**TABLES, "fleet": tables["fleet"]}))
     assert summary["visits"] == 9
 
 
@@ -509,6 +510,24 @@ def test_robust_averages_equal_those_of_the_simulation(rules: dict[str, Any], tm
     assert deploy_to_folder(settings, tmp_path / "run", grid)["model_sha256"] == simulated["model_sha256"]
     with pytest.raises(ConfigError, match="no average"):
         deploy_to_folder(config(strategy__name="sequential").with_changes(rules), tmp_path / "other", grid)
+
+
+def test_garbage_is_collected_often_while_a_run_waits(tmp_path: Path, grid: Loopback) -> None:
+    """Every poll leaves garbage in cycles, and the commands of fedtempo start with rare collections."""
+    seen = []
+
+    async def strategy(fed: Federation) -> None:
+        seen.append(gc.get_threshold())
+        fed.commit(fed.model)
+
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 20, 20)
+    try:
+        deploy_to_folder(config(strategy, run__max_commits=1), tmp_path / "run", grid)
+        assert gc.get_threshold() == (100_000, 20, 20)
+    finally:
+        gc.set_threshold(*before)
+    assert seen == [(700, 10, 10)]
 
 
 def test_too_many_bad_updates_end_the_run(tmp_path: Path, grid: Loopback) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fedtempo.deploy.client.answers import Answers
+from fedtempo.deploy.live import joining
 from fedtempo.deploy.live.event_log import ReceivedModelFiles
 from fedtempo.deploy.live.messages import Call, Reply
 from fedtempo.deploy.remembering import remembered
@@ -109,6 +110,37 @@ def test_a_killed_run_is_replayed_and_continues(
     assert not (tmp_path / "run" / "journal.jsonl").exists()
     assert len(list((tmp_path / "run" / "models").iterdir())) == 1
     assert load_run(tmp_path / "run").facts["resumed"] == 1
+
+
+def test_a_resumed_run_does_not_wait_for_clients_that_were_away(tmp_path: Path, grid: Loopback) -> None:
+    """A client that had left before the run was killed may stay away for hours."""
+    settings = config(strategy__name="fedasync", run__max_commits=9, deploy__wait_s=60.0)
+
+    def leave(call: Call, reply: Reply) -> Reply:
+        if call.kind == "train" and call.node == 101 and call.content["visit"] == 2:
+            grid.online.discard(102)
+        time.sleep(0.1)
+        return reply
+
+    grid.change = leave
+    killed(settings, tmp_path / "run", grid, 8)
+    assert 102 not in grid.online
+    said: list[str] = []
+    began = time.monotonic()
+    assert resumed(settings, tmp_path / "run", grid, say=said.append)["ended"] == "budget"
+    assert time.monotonic() - began < 20
+    assert "2 clients are online, of 2 when the run was interrupted" in said
+
+
+def test_a_resumed_run_waits_for_clients_only_while_they_come(grid: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joining, "SETTLED_S", 0.3)
+    said: list[str] = []
+    grid.online = {100}
+    threading.Timer(0.2, lambda: grid.online.add(101)).start()
+    began = time.monotonic()
+    joining.wait_for_nodes(grid, 3, 60.0, said.append)
+    assert 0.4 < time.monotonic() - began < 10
+    assert said == ["2 clients are online, of 3 when the run was interrupted"]
 
 
 def test_a_finished_deployment_cannot_be_continued(tmp_path: Path, grid: Loopback) -> None:
