@@ -6,7 +6,7 @@ Each may be truncated: it is then the distribution of those values that lie betw
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -74,10 +74,15 @@ class _Truncated:
     @property
     def expectation(self) -> float:
         """Mean after truncation."""
-        if not self._is_truncated:
-            return float(self.untruncated.mean())
-        high = math.inf if self.high is None else self.high
-        return float(self.untruncated.expect(lb=self.low, ub=high)) / self._inside
+        return _expectation(self)
+
+
+@lru_cache(maxsize=1024)  # an integral, which each check of a value's type may compute (before Python 3.12)
+def _expectation(law: _Truncated) -> float:
+    if not law._is_truncated:
+        return float(law.untruncated.mean())
+    high = math.inf if law.high is None else law.high
+    return float(law.untruncated.expect(lb=law.low, ub=high)) / law._inside
 
 
 @dataclass(frozen=True, config=STRICT)
