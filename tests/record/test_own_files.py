@@ -151,7 +151,8 @@ def test_a_module_that_a_run_names_is_not_taken_from_its_folder(
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", ["", str(folder), *sys.path])
     monkeypatch.setattr(import_path, "_folders", [folder])
-    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    monkeypatch.setenv("PYTHONSAFEPATH", "")  # so that it is as before after the test
+    monkeypatch.delenv("PYTHONSAFEPATH")
     (folder / "evil_strategy.py").write_text(f"open({str(tmp_path / 'harmed')!r}, 'w').close()\nclass S: pass\n")
     text = (folder / "config.toml").read_text().replace('name = "fedavg"', 'name = "evil_strategy:S"')
     (folder / "config.toml").write_text(text)
