@@ -103,17 +103,18 @@ def test_a_signal_that_comes_twice_shows_no_traceback(tmp_path: Path, pause_s: f
 
 def test_a_signal_that_meets_a_finaliser_still_ends_the_run(tmp_path: Path) -> None:
     meeting = """
-import os, signal
+import os, signal, time
 
 class Met:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)
 
 Met()
+time.sleep(60)
 """
     life = started(tmp_path, "Steady", more=meeting, waits=False)
-    said = life.communicate(timeout=100)[1]
-    assert life.returncode == 143
+    said = life.communicate(timeout=50)[1]
+    assert life.returncode == 143, said
     assert "Traceback" not in said
     assert "Exception ignored" not in said
 
