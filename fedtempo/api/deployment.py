@@ -109,13 +109,14 @@ def _with_clients(config: Config, local: int | None) -> Config:
 
 def _compare_loads(config: Config, path: Path, say: Callable[[str], None]) -> None:
     """Say if the machines' load was another than when the fleet was measured that the configuration names."""
-    from fedtempo.deploy.loads import differences, loads_of, measured_loads, warning
+    from fedtempo.api.reports import load_differences
+    from fedtempo.deploy.loads import warning
     from fedtempo.fleet.presets import is_file
 
     preset = config.fleet.preset
     if is_file(preset):
         with contextlib.suppress(ConfigError):  # the file was there when the run began, and is no longer needed
-            if lines := differences(measured_loads(str(preset)), loads_of(load_run(path))):
+            if lines := load_differences(str(preset), path):
                 say(warning(lines))
 
 

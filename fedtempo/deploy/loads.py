@@ -98,13 +98,18 @@ class Loads:
         return {"server": self._server.value(), "clients": [mean.value() for mean in self._clients]}
 
 
+def _readable(told: Mapping[str, Any]) -> dict[str, Load]:
+    """Return the loads that can be read, by name."""
+    return {name: load for name, value in told.items() if (load := read_load(value)) is not None}
+
+
 def loads_of(records: Records) -> dict[str, Load]:
     """Return the loads of a deployment by client's name, and the server's as ""; unknown ones are missing."""
     fact, names = records.facts.get("loads"), records.facts.get("client_names")
     if not isinstance(fact, dict) or not isinstance(names, list) or not isinstance(fact.get("clients"), list):
         return {}
     told = {"": fact.get("server"), **dict(zip(map(str, names), fact["clients"]))}
-    return {name: load for name, value in told.items() if (load := read_load(value)) is not None}
+    return _readable(told)
 
 
 def measured_loads(path: Path | str) -> dict[str, Load]:
@@ -120,7 +125,7 @@ def measured_loads(path: Path | str) -> dict[str, Load]:
         return {}
     clients = measured.get("clients")
     told = {"": measured.get("server"), **(clients if isinstance(clients, dict) else {})}
-    return {name: load for name, value in told.items() if (load := read_load(value)) is not None}
+    return _readable(told)
 
 
 def measured_table(records: Records) -> dict[str, Any]:
