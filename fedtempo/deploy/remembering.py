@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedtempo.errors import ConfigError, RunError
+from fedtempo.errors import ConfigError
 from fedtempo.parts.text_files import parse_json
 from fedtempo.record import RunFolder
 from fedtempo.record.folder import claim
 from fedtempo.record.reading import read_table
+from fedtempo.record.strict_json import write_json
 
 _DEPLOYMENT = "deployment.json"
 
@@ -47,20 +45,7 @@ def remember(folder: RunFolder, values: Mapping[str, Any]) -> None:
 
     A folder that has such a file always has a whole one, even if this process is killed. Raises RunError.
     """
-    path = folder.path / _DEPLOYMENT
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{_DEPLOYMENT}.", dir=folder.path)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(values, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise RunError(f"{path} could not be written: {error.strerror or error}") from error
+    write_json(folder.path / _DEPLOYMENT, values, sync=True, private=True)
 
 
 def forget(folder: RunFolder) -> None:

@@ -49,10 +49,11 @@ def to_json(value: Any, indent: int | None = None) -> str:
     return json.dumps(plain(value), indent=indent, allow_nan=False, ensure_ascii=False)
 
 
-def write_text(path: Path, text: str, *, sync: bool = False) -> None:
+def write_text(path: Path, text: str, *, sync: bool = False, private: bool = False) -> None:
     """Write `text` to `path` atomically, so that readers never see half a file. Raises RunError naming the file.
 
-    sync: wait until the content is on disk; its name is with the next `sync_folder`.
+    sync: wait until the content is on disk; its name is with the next `sync_folder`. private: only the owner
+    may read it.
     """
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -62,7 +63,7 @@ def write_text(path: Path, text: str, *, sync: bool = False) -> None:
                 if sync:
                     file.flush()
                     os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
+            os.chmod(temporary, 0o600 if private else 0o644)
             os.replace(temporary, path)
         except BaseException:
             os.unlink(temporary)
@@ -85,6 +86,6 @@ def sync_folder(path: Path) -> None:
         raise RunError(f"{path} could not be written: {error.strerror or error}") from error
 
 
-def write_json(path: Path, value: Any, *, sync: bool = False) -> None:
+def write_json(path: Path, value: Any, *, sync: bool = False, private: bool = False) -> None:
     """Write `value` as strict JSON with `write_text`."""
-    write_text(path, to_json(value, indent=2) + "\n", sync=sync)
+    write_text(path, to_json(value, indent=2) + "\n", sync=sync, private=private)

@@ -150,9 +150,14 @@ class Batch:
         if self._open:
             return
         if self._cancelled is not None:
-            self._loop.call_soon(self._cancelled.set_result, None)
+            self._loop.call_soon(self._all_cancelled)
         elif not self._over.done():
             self._over.set_result(None)
+
+    def _all_cancelled(self) -> None:
+        assert self._cancelled is not None
+        if not self._cancelled.done():  # cancelled again meanwhile
+            self._cancelled.set_result(None)
 
     async def _cancel(self) -> None:
         """End the visits in the same iterations of the loop as tasks would, and wait for that."""

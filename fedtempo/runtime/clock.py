@@ -233,9 +233,24 @@ def run(main: Coroutine[Any, Any, T], *, aborted: Callable[[], None] = lambda: N
     with set_aside(), asyncio.Runner(loop_factory=VirtualLoop) as runner:
         try:
             return runner.run(main)
+        except KeyboardInterrupt:
+            aborted()
+            _abandon(runner)
+            raise
         except BaseException:
             aborted()
             raise
+
+
+def _abandon(runner: asyncio.Runner) -> None:
+    """Close a runner whose loop was interrupted at any place, so that what should wake a task may be lost."""
+    tasks = asyncio.all_tasks(runner.get_loop())
+    with contextlib.suppress(DeadlockError):
+        runner.close()
+    for task in tasks:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # as in `asyncio.gather`
+        with contextlib.suppress(Exception):  # the loop is closed, and code that awaits at its end cannot
+            task.get_coro().close()
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ def cancelled_by_signals(task: asyncio.Task[Any]) -> Iterator[None]:
     """Cancel the task on the first SIGTERM or Ctrl-C, if their handlers raise KeyboardInterrupt.
 
     A task notices when it awaits. If code does not await, a warning says so, with the line that it is at. The second
-    signal ends it there: the former handler raises KeyboardInterrupt, and further signals are ignored.
+    signal ends it there, if the former handler raises KeyboardInterrupt for it too; further signals are ignored then.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -50,12 +50,13 @@ def cancelled_by_signals(task: asyncio.Task[Any]) -> Iterator[None]:
         threading.Thread(target=_say_where, args=(noticed, number), daemon=True, name="fedtempo-interrupting").start()
 
     def second(number: int, frame: FrameType | None) -> None:
-        for each in taken:
-            signal.signal(each, signal.SIG_IGN)
-        logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it would show where its tasks were
-        with contextlib.suppress(KeyboardInterrupt):
+        try:
             taken[number](number, frame)
-        raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            for each in taken:
+                signal.signal(each, signal.SIG_IGN)
+            logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # it would show where its tasks were
+            raise
 
     for number in taken:
         signal.signal(number, first)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import signal
 import sys
@@ -154,7 +153,7 @@ def test_worker_processes_keep_the_same_models(folder: Path, tmp_path: Path, wor
 
 def test_an_interrupted_run_keeps_the_best_model_of_all_its_parts(tmp_path: Path) -> None:
     def interrupt(sim: Any, evaluations: Any) -> None:
-        asyncio.get_running_loop().call_at(9.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+        asyncio.get_running_loop().call_at(9.5, lambda: signal.raise_signal(signal.SIGINT))
 
     experiment = EXPERIMENT.with_({"run.checkpoint_every": 1e-6, "run.evaluate_every": 0.5})
     whole, path = experiment.run(), tmp_path / "run"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -67,7 +66,7 @@ def test_every_executor_ends_it_at_the_same_commit(changes: dict[str, Any], stra
 @pytest.mark.parametrize("changes", [PATIENCE, BYTES, {"run.budget": {"client_hours": 0.05}}])
 def test_an_interrupted_run_ends_at_the_same_commit(changes: dict[str, Any], tmp_path: Path) -> None:
     def interrupt(sim: Any, evaluations: Any) -> None:
-        asyncio.get_running_loop().call_at(6.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+        asyncio.get_running_loop().call_at(6.5, lambda: signal.raise_signal(signal.SIGINT))
 
     short = config(changes)
     assert Run(short, watch=interrupt, page=False).begin(tmp_path / "run")["ended"] == "interrupted"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import shutil
 import signal
 from pathlib import Path
@@ -115,7 +114,7 @@ def test_a_run_goes_on_several_times_and_survives_an_interruption(tmp_path: Path
     go_on(folder, horizon=36.0, keep=["last", "best", "state"])
 
     def interrupt(sim: Any, evaluations: Any) -> None:
-        asyncio.get_running_loop().call_at(40.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+        asyncio.get_running_loop().call_at(40.5, lambda: signal.raise_signal(signal.SIGINT))
 
     sets = ["run.horizon=48.0", 'run.keep=["last","best"]']
     assert Run(configuration(folder, sets), watch=interrupt, page=False).complete(folder)["ended"] == "interrupted"

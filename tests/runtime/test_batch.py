@@ -152,6 +152,22 @@ def test_no_client_stays_busy_after_a_timeout() -> None:
     play(script)
 
 
+def test_visits_may_be_cancelled_again_while_they_are_being_cancelled(caplog: pytest.LogCaptureFixture) -> None:
+    async def script(fed: Federation) -> None:
+        batch = asyncio.create_task(fed.train_all(fed.clients, fed.model))
+        await asyncio.sleep(0.5)
+        batch.cancel()
+        await asyncio.sleep(0)
+        batch.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await batch
+        updates = await fed.train_all(fed.clients, fed.model)
+        assert [update.started for update in updates] == [0.5] * 4
+
+    play(script)
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(("link", "doing"), [((math.nan, 0.0), "receiving"), ((0.0, math.inf), "sending")])
 def test_a_transfer_time_that_is_not_finite_ends_the_run(
     link: tuple[float, float], doing: str, monkeypatch: pytest.MonkeyPatch

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import heapq
 import time
 import traceback
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -308,6 +310,50 @@ def test_exceptions_that_end_the_program_end_the_clock(kind: type[BaseException]
 
     with pytest.raises(kind):
         clock.run(main())
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_interrupt_that_meets_the_loop_itself_ends_the_clock_without_a_word(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What would wake the tasks is lost, as when the interrupt comes after the loop took it from its queue."""
+
+    def strike() -> None:
+        loop._timers.clear()  # type: ignore[attr-defined]
+        loop._ready.clear()  # type: ignore[attr-defined]
+        raise KeyboardInterrupt
+
+    async def other() -> None:
+        while True:
+            try:
+                await asyncio.sleep(1)
+            except asyncio.CancelledError:
+                await waits  # nothing sets it
+                raise
+
+    async def main() -> None:
+        nonlocal loop, waits
+        loop = asyncio.get_running_loop()
+        waits = loop.create_future()
+        task = asyncio.create_task(other())
+        loop.call_later(1.5, strike)
+        try:
+            await task
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+            await asyncio.sleep(0)
+
+    loop: Any = None
+    waits: Any = None
+    aborted = []
+    with pytest.raises(KeyboardInterrupt):
+        clock.run(main(), aborted=lambda: aborted.append("once"))
+    gc.collect()
+    assert aborted == ["once"]
+    assert not caplog.records
+    assert capfd.readouterr().err == ""
 
 
 def test_threads_are_rejected_with_a_reason() -> None:

@@ -103,11 +103,11 @@ def test_a_signal_that_comes_twice_shows_no_traceback(tmp_path: Path, pause_s: f
 
 def test_a_signal_that_meets_a_finaliser_still_ends_the_run(tmp_path: Path) -> None:
     meeting = """
-import os, signal, time
+import signal, time
 
 class Met:
     def __del__(self):
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
 
 Met()
 time.sleep(60)

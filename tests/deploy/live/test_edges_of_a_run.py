@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from pathlib import Path
@@ -71,7 +70,7 @@ def test_the_options_of_a_deployment_are_replaced_as_a_whole(tmp_path: Path, mon
     with RunFolder.create(tmp_path / "run") as folder:
         remembering.remember(folder, {"local": 2})
         with monkeypatch.context() as patch:
-            patch.setattr(json, "dump", killing)
+            patch.setattr(os, "fsync", killing)
             with pytest.raises(Killed):
                 remembering.remember(folder, {"local": 3})
             patch.setattr(os, "replace", killing)
