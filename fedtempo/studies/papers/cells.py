@@ -69,11 +69,11 @@ class Cell:
         return self.base.data.source
 
     def settings(self, label: str) -> list[Changes]:
-        """Return the settings that an entrant may try: its points with each learning rate that they do not fix."""
+        """Return the settings that an entrant may try: each of its points with the learning rates, unless it fixes one."""
         points = self.points[label]
         if all("training.lr" in point for point in points):
             return list(points)
-        return [{**point, "training.lr": lr} for lr in self.budget.lr for point in points]
+        return [{**point, "training.lr": lr} for point in points for lr in self.budget.lr]
 
 
 @dataclass(frozen=True)
