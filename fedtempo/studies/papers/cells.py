@@ -69,7 +69,7 @@ class Cell:
         return self.base.data.source
 
     def settings(self, label: str) -> list[Changes]:
-        """Return the settings that an entrant may try: each of its points with the learning rates, unless it fixes one."""
+        """Return the settings that an entrant may try: each point with the learning rates, unless it fixes one."""
         points = self.points[label]
         if all("training.lr" in point for point in points):
             return list(points)
