@@ -157,6 +157,17 @@ class EntrantResult:
         return statistics.fmean(values) if values else None
 
     @property
+    def worst_client(self) -> float | None:
+        """Mean accuracy of final models at the client that they serve worst; None if unknown."""
+        values = [final.clients.worst for final in self.finals if final.clients is not None]
+        return statistics.fmean(values) if values else None
+
+    @property
+    def refused(self) -> str:
+        """Why no run could be made; empty if one was."""
+        return self.runs[0].error if all(run.error for run in self.runs) else ""
+
+    @property
     def staleness(self) -> float | None:
         """Median over the runs in which a result missed a commit; None if there are none."""
         values = [run.staleness for run in self.runs if run.staleness is not None]
@@ -195,6 +206,16 @@ class CellResult:
     tried: Mapping[str, EntrantResult]
     resolution_s: float = 0.0
     exact: str = ""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it has fleet, data and seeds of another cell, and so is no further evidence."""
+        return bool(self.exact)
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of all runs, seconds."""
+        return sum(result.cpu_s for result in self.tried.values())
 
     @property
     def goal(self) -> float:

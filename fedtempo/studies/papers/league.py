@@ -71,9 +71,9 @@ class FleetStandings:
 
     @property
     def sooner_with_examples(self) -> list[tuple[str, Place]]:
-        """Data sets on which a strategy that takes raw examples is sooner than the first, with its place."""
+        """Titles of cells in which a strategy that takes raw examples is sooner than the first, with its place."""
         return [
-            (standing.cell.data, place)
+            (standing.cell.title, place)
             for standing in self.standings
             for place in standing.places
             if not place.ranked and place.factor is not None and place.factor < 1 and not place.bound
@@ -108,10 +108,11 @@ def _robustness(results: ContestResults, standings: Sequence[Standing]) -> list[
 class GridEnds:
     """Choices at the lowest or highest learning rate of a grid, among those that reach the target.
 
-    data: data and network. count: how many, out of `of`. labels: the strategies that made them.
+    data: data and network. rates: of the grid. count: how many, out of `of`. labels: the strategies that made them.
     """
 
     data: str
+    rates: Sequence[float]
     count: int
     of: int
     labels: Sequence[str]
@@ -136,11 +137,14 @@ def league_page(results: ContestResults, command: str) -> str:
     budgets = {_work(cell): cell.budget for cell in results.races}
     n_seeds = min(len(set(budget.seeds)) for budget in budgets.values())
     verdict, words = statement(standings, len(results.missing))
+    coarsest = max(standings, key=lambda standing: standing.resolution or 0.0)
     return render(
         "league",
+        short_of_visits=[*filter(None, map(_short_of_visits, standings))],
+        coarsest=coarsest,
+        cpu_hours=sum(cell.cpu_s for cell in results.cells) / 3600,
         command=command,
         budgets=budgets,
-        targets={_work(cell): cell.target for cell in results.races},
         sources=list(dict.fromkeys(cell.data for cell in results.races)),
         margin=MARGIN,
         n_seeds=n_seeds,
@@ -161,6 +165,13 @@ def league_page(results: ContestResults, command: str) -> str:
     )
 
 
+def _short_of_visits(standing: Standing) -> str:
+    """Name the strategies of a cell whose visits did not suffice for all settings; empty if there are none."""
+    tried = {place.label: len(place.result.trials) for place in standing.places}
+    short = [label for label, count in tried.items() if count < max(tried.values())]
+    return f"{', '.join(short)} ({standing.cell.title})" if short else ""
+
+
 def _fleets(standings: Sequence[Standing]) -> list[FleetStandings]:
     names = dict.fromkeys(standing.cell.group for standing in standings)
     return [FleetStandings(name, [standing for standing in standings if standing.cell.group == name]) for name in names]
@@ -178,8 +189,8 @@ def _grid_ends(standings: Sequence[Standing]) -> list[GridEnds]:
             if place.result.reached
         ]
         at_end = [place.label for place in places if place.result.lr in (min(rates), max(rates))]
-        if len(rates) > 2 and at_end:
-            grid_ends.append(GridEnds(work, len(at_end), len(places), list(dict.fromkeys(at_end))))
+        if at_end:
+            grid_ends.append(GridEnds(work, rates, len(at_end), len(places), list(dict.fromkeys(at_end))))
     return grid_ends
 
 

@@ -6,27 +6,39 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fedtempo.studies.papers.contest_results import CellResult, ContestResults, EntrantResult
-from fedtempo.studies.papers.ranking import Relation, Times, factor, first, is_no_later, ranks, relations, share_within
+from fedtempo.studies.papers.ranking import (
+    Ratio,
+    Relation,
+    Times,
+    factor,
+    first,
+    is_no_later,
+    ranks,
+    ratio,
+    relations,
+    share_within,
+)
 from fedtempo.studies.papers.verdicts import Verdict
 
 
 @dataclass(frozen=True)
 class Place:
-    """An entrant's place in a cell.
+    """An entrant's place in a cell, in which at least one of its runs could be made.
 
     factor: time relative to the first's, None if no ranked entrant reaches the target. bound: whether the factor is a
-    lower bound. relation: to the entrant with the lowest median, None if there is none or the entrant is not ranked.
-    best: whether it is shown to be no later than every other ranked entrant (see `ranking.is_no_later`). told: what its
-    server is told.
+    lower bound. ratio: mean of the times relative to the first's on the same seed. relation: to the entrant with the
+    lowest median, None if there is none or the entrant is not ranked. best: whether it is shown to be no later than
+    every other ranked entrant (see `ranking.is_no_later`). told: what its server is told.
     """
 
     label: str
     result: EntrantResult
     factor: float | None
     bound: bool
+    ratio: Ratio | None
     relation: Relation | None
     ranked: bool
     best: bool
@@ -60,10 +72,19 @@ class Place:
 
 @dataclass(frozen=True)
 class Standing:
-    """The places in a cell: by median time, those that miss the target by their best accuracy."""
+    """The places in a cell: by median time, those that miss the target by their best accuracy.
+
+    refused: why entrants could not run here, by label.
+    """
 
     cell: CellResult
     places: Sequence[Place]
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def resolution(self) -> float | None:
+        """Time between evaluations over the first's median; None if none reaches the target."""
+        return None if self.first is None else self.cell.resolution_s / self.first.result.median_s
 
     def of(self, label: str) -> Place:
         """Return the place of an entrant."""
@@ -151,14 +172,19 @@ def standings_of(results: ContestResults) -> list[Standing]:
 
 
 def _standing(results: ContestResults, cell: CellResult) -> Standing:
-    ranked = {label: result.times_s for label, result in cell.tried.items() if results.entrants[label].ranked}
+    refused = {label: result.refused for label, result in cell.tried.items() if result.refused}
+    ran = {label: result for label, result in cell.tried.items() if label not in refused}
+    ranked = {label: result.times_s for label, result in ran.items() if results.entrants[label].ranked}
     best, related = first(ranked), relations(ranked, cell.horizon_s, cell.resolution_s)
     places = []
-    for label, result in cell.tried.items():
-        ratio, bound = (None, False) if best is None else factor(result.times_s, ranked[best], cell.horizon_s)
+    for label, result in ran.items():
+        multiple, bound = (None, False) if best is None else factor(result.times_s, ranked[best], cell.horizon_s)
+        mean = None if best in (None, label) else ratio(result.times_s, ranked[best], cell.horizon_s)
         best_of_all = _is_best(label, ranked, cell)
         told = results.entrants[label].told
-        places.append(Place(label, result, ratio, bound, related.get(label), label in ranked, best_of_all, told))
+        places.append(
+            Place(label, result, multiple, bound, mean, related.get(label), label in ranked, best_of_all, told)
+        )
     places.sort(
         key=lambda place: (
             place.result.median_s,
@@ -167,7 +193,7 @@ def _standing(results: ContestResults, cell: CellResult) -> Standing:
             -place.result.best_accuracy,
         )
     )
-    return Standing(cell, places)
+    return Standing(cell, places, refused)
 
 
 def _is_best(label: str, ranked: Mapping[str, Times], cell: CellResult) -> bool:
@@ -203,12 +229,17 @@ class Record:
         return max(self.factors)
 
 
+def _evidence(standings: Sequence[Standing]) -> list[Standing]:
+    """Return the standings that say who is first, each from runs of its own."""
+    return [standing for standing in standings if standing.first is not None and not standing.cell.repeats]
+
+
 def records(standings: Sequence[Standing]) -> list[Record]:
     """Return the records of all ranked entrants, by the share of cells in which they have the lowest median, then rank.
 
-    Cells in which no ranked entrant reaches the target are left out.
+    Cells in which no ranked entrant reaches the target are left out, and those that repeat another one.
     """
-    decided = [standing for standing in standings if standing.first is not None]
+    decided = _evidence(standings)
     labels = list(dict.fromkeys(place.label for standing in decided for place in standing.ranked))
     placed = [ranks({place.label: place.result.times_s for place in standing.ranked}) for standing in decided]
     result = []
@@ -241,7 +272,7 @@ def statement(standings: Sequence[Standing], missing: int = 0) -> tuple[Verdict 
     reached if every strategy that ran in all cells is shown to be later than the first in some cell. Otherwise not
     shown; None if no strategy reaches a target.
     """
-    decided = sum(standing.first is not None for standing in standings)
+    decided = len(_evidence(standings))
     everywhere = [record for record in records(standings) if record.cells == decided]
     if not everywhere:
         return None, "no row is decided"

@@ -25,7 +25,7 @@ from fedtempo.studies.papers.cache import Cache, gini
 from fedtempo.studies.papers.cells import Cell, read_contest
 from fedtempo.studies.papers.contest import ContestRequest, run_contest
 from fedtempo.studies.papers.contest_figures import draw_row
-from fedtempo.studies.papers.contest_results import ContestBudget, ContestResults, Target
+from fedtempo.studies.papers.contest_results import ContestBudget, ContestResults, Target, TrialResult
 from fedtempo.studies.papers.index import contest_page
 from fedtempo.studies.papers.league import league_page
 from fedtempo.studies.papers.race import Race, run_race
@@ -594,6 +594,36 @@ def test_nobody_is_first_where_nobody_gets_there() -> None:
     assert standing.first is None
     assert statement(standings) == (None, "no row is decided")
     assert "No strategy reaches 85% in 100 s on most seeds." in league_page(results, "fedtempo reproduce all/league")
+
+
+def test_who_could_not_run_has_no_place_and_the_page_says_why() -> None:
+    cell = cell_result({"fast": {"times": [10.0, 12.0]}, "picky": {"times": [None, None]}})
+    picky = cell.tried["picky"]
+    refused = replace(picky, runs=[replace(run, error="n_clusters = 76 must lie in 1..60") for run in picky.runs])
+    results = results_of([replace(cell, tried={**cell.tried, "picky": refused})])
+    (standing,) = standings_of(results)
+    assert [place.label for place in standing.places] == ["fast"]
+    page = league_page(results, "fedtempo reproduce all/league")
+    assert "picky could not run: n_clusters = 76 must lie in 1..60." in page
+
+
+def test_a_row_that_repeats_another_does_not_count_as_evidence() -> None:
+    early, late = {"times": [10.0, 20.0, 30.0, 40.0]}, {"times": [30.5, 60.0, 90.0, 99.0]}
+    first, other = cell_result({"a": early, "b": late}), cell_result({"a": late, "b": early})
+    standings = standings_of(results_of([first, replace(other, name="errors", exact="uav-digits")]))
+    assert [record.cells for record in records(standings)] == [1, 1]
+    assert statement(standings)[0] == "reached"
+
+
+def test_the_page_names_the_coarsest_times_and_who_lacked_visits() -> None:
+    cell = replace(
+        cell_result({"a": {"times": [10.0, 20.0, 30.0]}, "b": {"times": [90.0, 91.0, 92.0]}}), resolution_s=0.3
+    )
+    trial = TrialResult({"training.lr": 0.3}, [10.0], [0.9])
+    tried = {"a": replace(cell.tried["a"], trials=[trial] * 2), "b": replace(cell.tried["b"], trials=[trial])}
+    page = league_page(results_of([replace(cell, tried=tried)]), "fedtempo reproduce all/league")
+    assert "at most 1.5% of the first's median (UAV, digits)" in page
+    assert "The visits did not suffice for all settings of b (UAV, digits)." in page
 
 
 def test_the_page_tells_winner_reason_and_price(tmp_path: Path) -> None:
