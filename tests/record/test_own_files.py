@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from fedtempo.api.experiment import resume
 from fedtempo.errors import ConfigError
 from fedtempo.parts import import_path
 from fedtempo.record.folder import claim
+from tests.super_journal import add_super_journal, deletes
 
 CONFIG = """
 [run]
@@ -101,6 +103,37 @@ def test_a_file_with_a_second_name_is_an_error(folder: Path, tmp_path: Path) -> 
     with pytest.raises(ConfigError, match=r"run.sqlite has 2 names \(hard links\)"):
         resume(folder)
     assert (tmp_path / "theirs").read_bytes() == before
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A file of the user, outside the folder."""
+    path = tmp_path / "theirs.txt"
+    path.write_text("theirs")
+    return path
+
+
+def test_the_journal_of_the_next_tests_makes_sqlite_delete_a_file(folder: Path, victim: Path) -> None:
+    add_super_journal(folder / "run.sqlite", victim)
+    assert deletes(folder / "run.sqlite", victim)
+
+
+def test_a_journal_of_sqlite_that_names_a_file_elsewhere_deletes_nothing(folder: Path, victim: Path) -> None:
+    summary = resume(Path(shutil.copytree(folder, folder.with_name("undisturbed")))).summary
+    journal = add_super_journal(folder / "run.sqlite", victim)
+    assert resume(folder).summary["events_sha256"] == summary["events_sha256"]
+    assert victim.read_text() == "theirs"
+    assert not journal.exists()
+
+
+def test_a_run_is_recorded_without_the_triggers_of_a_foreign_database(folder: Path, tmp_path: Path) -> None:
+    undisturbed = resume(Path(shutil.copytree(folder, folder.with_name("undisturbed"))))
+    connection = sqlite3.connect(folder / "run.sqlite")
+    connection.execute("CREATE TRIGGER lie AFTER INSERT ON visits BEGIN UPDATE visits SET client = 0; END")
+    connection.commit()
+    connection.close()
+    resumed = resume(folder)
+    assert resumed.visits().equals(undisturbed.visits())
 
 
 def test_a_pipe_in_place_of_a_file_does_not_hang(folder: Path) -> None:
