@@ -18,6 +18,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.record import Recorder, RunFolder, load_run
 from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config
+from fedtempo.runs.elsewhere import must_be_state
 from fedtempo.runs.run import Loaded, configuration
 from fedtempo.studies.display import Display
 
@@ -89,6 +90,8 @@ def resume(
     local = remembered.get("local")
     with RunFolder.resume(path) as folder:
         config = configuration(path, sets)
+        if local is None:
+            must_be_state(config, sets)
         check_identity(config, folder, force=force)
         former = None if remembered.get("session") is None else Session(**remembered["session"])
         with (

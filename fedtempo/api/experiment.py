@@ -26,6 +26,7 @@ from fedtempo.record.strict_json import write_text
 from fedtempo.report import frames
 from fedtempo.runs.choosing import for_choosing
 from fedtempo.runs.config import REGISTRIES, SECTIONS, Config, flat, load, name_of, parse, toml_value
+from fedtempo.runs.elsewhere import without_new_store
 from fedtempo.runs.run import Run, configuration
 from fedtempo.runs.shipped import config_names, config_path
 from fedtempo.studies import compare as comparison
@@ -440,7 +441,7 @@ def resume(
         from fedtempo.api.deployment import resume
 
         return _in_folder(read, resume(folder, deployment, list(sets), force, display, read.append))
-    config = configuration(folder, list(sets))
+    config = without_new_store(configuration(folder, sets := list(sets)), sets)
     with display.observing(config, folder) as observers, display.watching(config) as watch:
         summary = Run(config, None, observers, watch, loaded=read.append).complete(folder, force=force)
     return _in_folder(read, summary)

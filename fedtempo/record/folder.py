@@ -199,15 +199,22 @@ def claim(path: Path) -> BaseFileLock:
     return lock
 
 
-def must_keep_to_itself(folder: Path) -> None:
+def must_keep_to_itself(folder: Path, depth: int | None = None) -> None:
     """Raise ConfigError if writing into a folder, or deleting in it, could change files outside it; OSError.
 
-    That is so for links that lead out, and for files that have a second name, which may lie anywhere.
+    That is so for links that lead out, and for files that have a second name, which may lie anywhere. depth: look at
+    this many levels only (default: all).
     """
     whole = folder.resolve()
     for place, folders, files in os.walk(folder):
-        for path in (Path(place, name) for name in [*folders, *files]):
-            status = path.lstat()
+        paths = [Path(place, name) for name in [*folders, *files]]
+        if depth is not None and len(Path(place).relative_to(folder).parts) >= depth - 1:
+            folders.clear()
+        for path in paths:
+            try:
+                status = path.lstat()
+            except FileNotFoundError:  # another process has just deleted it
+                continue
             if stat.S_ISLNK(status.st_mode):
                 target = Path(os.path.realpath(path))
                 if not target.is_relative_to(whole):

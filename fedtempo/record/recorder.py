@@ -23,6 +23,7 @@ from fedtempo.record.metric import Measure, further_of, measure_of
 from fedtempo.record.run import Records, read_facts, read_further, read_records, read_rows
 from fedtempo.record.running_totals import Tally
 from fedtempo.record.schema import COLUMNS, DATABASE, FURTHER_TABLES, OUTCOMES, TABLES
+from fedtempo.record.sqlite_files import delete_database
 from fedtempo.record.strict_json import to_json
 from fedtempo.record.summary import SUMMARY_FACTS, summary_of
 
@@ -109,9 +110,9 @@ class Recorder:
     notified of all visits, commits, evaluations, bytes and facts; an exception in one of them ends the run. say: called
     with each warning about the run (`record.health`); logs it by default.
 
-    Rows hold numbers and strings, at the lowest cost if these are Python's own types. A recorder starts with empty
-    tables and deletes the rows of an earlier one, because a resumed run repeats all events from its start. Other tables
-    in the file are left alone.
+    Rows hold numbers and strings, at the lowest cost if these are Python's own types. A recorder replaces the database
+    of an earlier one by a new file, because a resumed run repeats all events from its start, and because the old file
+    may come from anybody (`sqlite_files`).
 
     Facts in use. From the start: strategy, label (if it differs), seed, n_clients, horizon_s (None without one),
     target_accuracy, target (of another measure: name, value, better, as_share), metrics (a list: name, better,
@@ -172,22 +173,18 @@ class Recorder:
     def _open(self) -> sqlite3.Connection:
         connection = None
         try:
+            if isinstance(self._path, Path):
+                delete_database(self._path)
             connection = sqlite3.connect(self._path, timeout=60)
-            connection.execute("PRAGMA page_size=16384")  # of a new file; 10 % less time per row than by default
+            connection.execute("PRAGMA page_size=16384")  # 10 % less time per row than by default
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
             connection.executescript(TABLES)
-            with connection:
-                if "mae" not in {row[1] for row in connection.execute("PRAGMA table_info(evaluations)")}:
-                    connection.execute("ALTER TABLE evaluations ADD COLUMN mae REAL")  # created by an earlier version
-                for table in ("visits", "commits", "evaluations", "notes", "facts"):
-                    connection.execute(f"DELETE FROM {table}")  # noqa: S608  a name of ours
-                for table in FURTHER_TABLES:
-                    connection.execute(f"DROP TABLE IF EXISTS {table}")
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, OSError) as error:
             if connection is not None:
                 connection.close()
-            raise RunError(f"{self._path} could not be opened for writing: {error}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise RunError(f"{self._path} could not be opened for writing: {reason}") from error
         return connection
 
     def begun(self, group: int, time: float) -> None:

@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedtempo.errors import ConfigError
+from fedtempo.record.folder import must_keep_to_itself
+from fedtempo.record.sqlite_files import SUFFIXES, delete_database, must_name_no_files
 
 log = logging.getLogger("fedtempo")
 
 _INDEX, _CONTENTS, _NEW, _LOCK = "index.sqlite", "contents", "new", ".lock"
-_INDEX_FILES = tuple(_INDEX + suffix for suffix in ("", "-wal", "-shm", "-journal"))
+_INDEX_FILES = tuple(_INDEX + suffix for suffix in SUFFIXES)
 _OWN = {*_INDEX_FILES, _CONTENTS, _NEW, _LOCK}
 _APPLICATION, _FORMAT = 0x46544D50, 1
 """`application_id` and `user_version` of the index."""
@@ -87,10 +89,16 @@ class Stored(NamedTuple):
     contents: tuple[bytes, ...]
 
 
+def is_store(folder: Path) -> bool:
+    """Return whether a folder holds the index of a store, by its name; opening it tells more."""
+    return (folder / _INDEX).is_file()
+
+
 class ResultStore:
     """The store in a folder, which is made if necessary. Used from one thread; any number of processes may share it.
 
-    Raises ConfigError if the folder holds something else or cannot be used. Later problems (a full disk, a damaged
+    The folder may come from anybody. Raises ConfigError if it holds something else, if using it could change files
+    elsewhere, or if it cannot be used. Later problems (a full disk, a damaged
     index) never raise: they are logged in one line, and cost only results.
     """
 
@@ -110,6 +118,7 @@ class ResultStore:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if strangers := {path.name for path in folder.iterdir()} - _OWN:
                 raise ConfigError(f"{folder} holds other files ({sorted(strangers)[0]}); choose a new or empty folder")
+            must_keep_to_itself(folder, depth=2)  # contents, at the third level, are never written in place
             self._open()
         except OSError as error:
             raise ConfigError(f"{folder} cannot hold results: {error.strerror or error}") from error
@@ -202,6 +211,7 @@ class ResultStore:
 
     def _connected(self) -> sqlite3.Connection:
         path = self.folder / _INDEX
+        must_name_no_files(path)
         connection = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)
         try:
             ((application,),) = connection.execute("PRAGMA application_id")
@@ -257,8 +267,7 @@ class ResultStore:
             self._connection = None
 
     def _delete_index(self) -> None:
-        for name in _INDEX_FILES:
-            (self.folder / name).unlink(missing_ok=True)
+        delete_database(self.folder / _INDEX)
 
     # Files
 

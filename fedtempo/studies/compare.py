@@ -17,6 +17,7 @@ from fedtempo.record import load_run, write_json
 from fedtempo.record.folder import RunFolder, claim
 from fedtempo.record.strict_json import write_text
 from fedtempo.runs.config import Config, assignment, parse
+from fedtempo.runs.elsewhere import without_new_store
 from fedtempo.runs.extension import extends
 from fedtempo.runs.identity import must_agree, settings
 from fedtempo.runs.run import may_go_on
@@ -167,7 +168,7 @@ def resume(
     Returns (for a sweep nothing) and raises as `begin`; sets and force as for a single run. With a later end, finished
     runs go on, if all runs are finished.
     """
-    before = read_plan(folder)
+    before, sets = read_plan(folder), list(sets)
     lock = _claimed(folder)
     try:
         plan = replace(before, base=before.base.with_changes(dict(map(assignment, sets))))
@@ -179,6 +180,7 @@ def resume(
                     raise ConfigError(f"{target}: the run has not finished; resume the comparison first")
                 may_go_on(target, run.config)
             write_plan(folder, plan)
+        runs = [run._replace(config=without_new_store(run.config, sets)) for run in runs]
         complete(folder, plan, runs, force=force, display=display, jobs=jobs)
         return [] if plan.grid else write_results(folder, plan)
     finally:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +28,7 @@ from fedtempo.errors import ConfigError, RunError
 from fedtempo.federation import Federation
 from tests.deploy.live.deployments import real as config
 from tests.deploy.processes import client, secured
+from tests.super_journal import add_super_journal
 
 pytestmark = pytest.mark.deploy
 
@@ -177,3 +180,17 @@ def test_a_superlink_needs_its_files(tmp_path: Path) -> None:
         serve(tmp_path, "nowhere", None)
     with pytest.raises(ConfigError, match="revoke: give the SuperLink's host:port as --register"):
         keys(tmp_path / "keys", ["localhost"], [], False, None, ["a"])
+
+
+def test_a_database_whose_journal_names_a_file_elsewhere_is_rejected(tmp_path: Path) -> None:
+    database, victim = tmp_path / "state.db", tmp_path / "theirs.txt"
+    victim.write_text("theirs")
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE t(x)")
+    add_super_journal(database, victim)
+    with (
+        pytest.raises(ConfigError, match=r"state.db-journal names another file, which SQLite would delete"),
+        started(tmp_path, database=database),
+    ):
+        pass
+    assert victim.read_text() == "theirs"

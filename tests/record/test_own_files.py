@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from fedtempo.api.experiment import resume
+from fedtempo.api.experiment import Experiment, resume
 from fedtempo.errors import ConfigError
 from fedtempo.parts import import_path
+from fedtempo.parts.text_files import parse_toml
 from fedtempo.record.folder import claim
+from fedtempo.record.run import load_run
+from fedtempo.record.strict_json import write_text
+from fedtempo.runs.config import load, parse
+from fedtempo.runs.elsewhere import must_be_state
+from tests.super_journal import add_super_journal, deletes
 
 CONFIG = """
 [run]
@@ -40,7 +47,6 @@ FILES = ("run.sqlite", "journal.jsonl", "config.toml", "environment.json", "repo
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that was killed at its end."""
-    from fedtempo.runs.config import load
     from fedtempo.runs.run import Run
 
     root = tmp_path_factory.mktemp("made")
@@ -101,6 +107,37 @@ def test_a_file_with_a_second_name_is_an_error(folder: Path, tmp_path: Path) -> 
     with pytest.raises(ConfigError, match=r"run.sqlite has 2 names \(hard links\)"):
         resume(folder)
     assert (tmp_path / "theirs").read_bytes() == before
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A file of the user, outside the folder."""
+    path = tmp_path / "theirs.txt"
+    path.write_text("theirs")
+    return path
+
+
+def test_the_journal_of_the_next_tests_makes_sqlite_delete_a_file(folder: Path, victim: Path) -> None:
+    add_super_journal(folder / "run.sqlite", victim)
+    assert deletes(folder / "run.sqlite", victim)
+
+
+def test_a_journal_of_sqlite_that_names_a_file_elsewhere_deletes_nothing(folder: Path, victim: Path) -> None:
+    summary = resume(Path(shutil.copytree(folder, folder.with_name("undisturbed")))).summary
+    journal = add_super_journal(folder / "run.sqlite", victim)
+    assert resume(folder).summary["events_sha256"] == summary["events_sha256"]
+    assert victim.read_text() == "theirs"
+    assert not journal.exists()
+
+
+def test_a_run_is_recorded_without_the_triggers_of_a_foreign_database(folder: Path, tmp_path: Path) -> None:
+    undisturbed = resume(Path(shutil.copytree(folder, folder.with_name("undisturbed"))))
+    connection = sqlite3.connect(folder / "run.sqlite")
+    connection.execute("CREATE TRIGGER lie AFTER INSERT ON visits BEGIN UPDATE visits SET client = 0; END")
+    connection.commit()
+    connection.close()
+    resumed = resume(folder)
+    assert resumed.visits().equals(undisturbed.visits())
 
 
 def test_a_pipe_in_place_of_a_file_does_not_hang(folder: Path) -> None:
@@ -167,3 +204,54 @@ def test_modules_in_the_current_folder_are_still_found(tmp_path: Path, monkeypat
     monkeypatch.setattr(sys, "path", sys.path.copy())
     import_path.add_current_folder()
     assert sys.path[0] == ""
+
+
+def reusing(folder: Path, store: Path) -> None:
+    """Let the configuration in a run folder, which trains, name a store of results."""
+    changes = {"executor.kind": "inline", "executor.reuse": True, "executor.reuse_folder": str(store)}
+    write_text(folder / "config.toml", load(folder / "config.toml").with_changes(changes).dump())
+    (folder / "journal.jsonl").unlink()
+
+
+def test_resuming_creates_no_store_of_results_that_only_the_folder_names(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = tmp_path / "elsewhere" / "store"
+    reusing(folder, store)
+    resume(folder)
+    assert not store.parent.exists()
+    assert f"executor.reuse_folder = '{store}' holds no store of results, and resuming creates none" in caplog.text
+
+
+def test_resuming_uses_a_store_that_exists_or_that_the_user_names(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    reusing(folder, store)
+    other = Path(shutil.copytree(folder, tmp_path / "other"))
+    resume(folder, sets=[f"executor.reuse_folder={store}"])
+    assert load_run(folder).facts["executor"]["reuse"]["computed"] > 0
+    resume(other)
+    assert load_run(other).facts["executor"]["reuse"]["computed"] == 0
+
+
+def test_resuming_a_comparison_creates_no_store_either(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    (tmp_path / "config.toml").write_text(CONFIG.replace('kind = "none"', 'kind = "inline"'))
+    sets = f"executor.reuse_folder={store}", "executor.reuse=true"
+    Experiment.from_toml(tmp_path / "config.toml", *sets).compare("fedavg", [1], tmp_path / "comparison")
+    shutil.rmtree(store)
+    shutil.rmtree(tmp_path / "comparison" / "fedavg-seed1")
+    resume(tmp_path / "comparison")
+    assert not store.exists()
+
+
+def test_a_deployment_is_not_resumed_with_a_database_that_is_no_state_of_a_superlink(tmp_path: Path) -> None:
+    for name in ("missing.db", "theirs.db"):
+        database = tmp_path / name
+        config = parse(parse_toml(CONFIG) | {"deploy": {"database": str(database)}})
+        with pytest.raises(ConfigError, match=rf"{name}': holds no state of a SuperLink, and resuming creates none"):
+            must_be_state(config, [])
+        must_be_state(config, [f"deploy.database={database}"])
+        connection = sqlite3.connect(tmp_path / "theirs.db")
+        connection.execute("CREATE TABLE IF NOT EXISTS places(x)")
+        connection.close()
+    assert not (tmp_path / "missing.db").exists()

@@ -202,15 +202,16 @@ def test_rare_visits_are_written_soon(tmp_path, monkeypatch):
     recorder.close()
 
 
-def test_a_resumed_run_starts_an_empty_record_and_leaves_other_tables(tmp_path):
+def test_a_resumed_run_starts_a_new_file(tmp_path):
     first = Recorder(tmp_path)
     first.visit(ROW)
     first.fact("seed", 1)
     first.close()
     with sqlite3.connect(tmp_path / "run.sqlite") as other:
-        other.execute("CREATE TABLE journal(number INTEGER)")
-        other.execute("INSERT INTO journal VALUES(1)")
+        other.execute("CREATE TABLE more(number INTEGER)")
     other.close()
+    for left in ("-wal", "-shm", "-journal"):
+        (tmp_path / f"run.sqlite{left}").write_text("left by a killed process")
     second = Recorder(tmp_path)
     second.visit(ROW)
     second.close()
@@ -218,8 +219,9 @@ def test_a_resumed_run_starts_an_empty_record_and_leaves_other_tables(tmp_path):
     assert run.visits["number"].tolist() == [0]
     assert "seed" not in run.facts
     with sqlite3.connect(tmp_path / "run.sqlite") as other:
-        assert other.execute("SELECT number FROM journal").fetchall() == [(1,)]
+        assert other.execute("SELECT name FROM sqlite_schema WHERE name = 'more'").fetchall() == []
     other.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.sqlite"]
 
 
 def test_a_missing_folder_is_an_error_that_names_the_file(tmp_path):
@@ -227,12 +229,18 @@ def test_a_missing_folder_is_an_error_that_names_the_file(tmp_path):
         Recorder(tmp_path / "missing")
 
 
-def test_a_file_that_is_not_a_database_is_an_error_that_names_it(tmp_path):
+def test_a_file_that_is_not_a_database_is_no_run_and_does_not_stop_a_resumed_run(tmp_path):
     (tmp_path / "run.sqlite").write_text("not a database at all, but long enough to look at" * 20)
-    with pytest.raises(RunError, match=r"run\.sqlite could not be opened"):
-        Recorder(tmp_path)
     with pytest.raises(ConfigError, match=r"run\.sqlite holds no readable run"):
         load_run(tmp_path)
+    Recorder(tmp_path).close()
+    assert load_run(tmp_path).visits["number"].tolist() == []
+
+
+def test_a_database_that_cannot_be_replaced_is_an_error_that_names_it(tmp_path):
+    (tmp_path / "run.sqlite-journal").mkdir()
+    with pytest.raises(RunError, match=r"run\.sqlite could not be opened for writing: Is a directory"):
+        Recorder(tmp_path)
 
 
 def test_a_full_disk_is_an_error_that_names_the_file_and_the_recorder_still_closes(tmp_path):

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from fedtempo.errors import ConfigError
 from fedtempo.record import result_store
 from fedtempo.record.result_store import ResultStore, Stored
+from tests.super_journal import add_super_journal
 
 LARGE = 10 * 2**20
 
@@ -304,3 +305,69 @@ def test_half_written_files_are_deleted_after_an_hour(tmp_path: Path) -> None:
     os.utime(old, (time.time() - 7200, time.time() - 7200))
     ResultStore(tmp_path, LARGE).close()
     assert (old.exists(), young.exists()) == (False, True)
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """A folder of the user, outside the store, with an old file in it."""
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    (folder / "old.txt").write_text("theirs")
+    os.utime(folder / "old.txt", (0, 0))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["new", "contents", f"contents/{content(1)[0].hex()[:2]}"])
+def test_a_store_does_not_follow_a_link_in_place_of_a_folder(tmp_path: Path, theirs: Path, name: str) -> None:
+    filled(tmp_path / "store", range(3))
+    link = tmp_path / "store" / name
+    link.rename(tmp_path / "away")
+    link.symlink_to(theirs)
+    with pytest.raises(ConfigError, match=rf"{name} leads out of its folder, to .*; nothing was changed"):
+        filled(tmp_path / "store", range(3, 300))
+    assert {path.name: path.read_text() for path in theirs.iterdir()} == {"old.txt": "theirs"}
+
+
+@pytest.mark.parametrize("name", [".lock", "index.sqlite"])
+@pytest.mark.parametrize("kind", ["link", "hard link"])
+def test_a_store_does_not_write_into_a_file_that_lies_elsewhere(
+    tmp_path: Path, theirs: Path, name: str, kind: str
+) -> None:
+    filled(tmp_path / "store", range(3))
+    path, target = tmp_path / "store" / name, theirs / "old.txt"
+    path.unlink(missing_ok=True)
+    target.write_text("")
+    path.symlink_to(target) if kind == "link" else path.hardlink_to(target)
+    with pytest.raises(ConfigError, match=f"{name} (leads out of its folder|has 2 names)"):
+        filled(tmp_path / "store", range(3))
+    assert target.read_bytes() == b""
+
+
+def test_a_half_written_file_that_is_a_link_is_not_written(tmp_path: Path, theirs: Path) -> None:
+    filled(tmp_path / "store", range(1))
+    (tmp_path / "store/new" / f"{content(1)[0].hex()}-{os.getpid()}").symlink_to(theirs / "old.txt")
+    with pytest.raises(ConfigError, match="leads out of its folder"):
+        filled(tmp_path / "store", range(2))
+    assert (theirs / "old.txt").read_text() == "theirs"
+
+
+def test_a_journal_of_the_index_that_names_a_file_elsewhere_is_rejected(tmp_path: Path, theirs: Path) -> None:
+    filled(tmp_path / "store", range(3))
+    journal = add_super_journal(tmp_path / "store/index.sqlite", theirs / "old.txt")
+    with pytest.raises(ConfigError, match=r"index.sqlite-journal names another file, which SQLite would delete"):
+        filled(tmp_path / "store", range(3))
+    assert (theirs / "old.txt").read_text() == "theirs"
+    journal.unlink()
+    assert present(tmp_path / "store", range(3)) == ([0, 1, 2], [0, 1, 2])
+
+
+def test_a_store_is_opened_while_another_process_moves_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path / "store", range(3))
+    walked = os.walk
+    monkeypatch.setattr(
+        "fedtempo.record.folder.os.walk",
+        lambda folder: ((place, folders, [*files, "gone"]) for place, folders, files in walked(folder)),
+    )
+    assert present(tmp_path / "store", range(3)) == ([0, 1, 2], [0, 1, 2])

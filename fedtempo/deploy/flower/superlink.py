@@ -20,6 +20,7 @@ from fedtempo.deploy.flower import need_flower
 from fedtempo.deploy.flower.grid import SuperLink
 from fedtempo.deploy.flower.guarded import CONTROL_FILE, new_secret, read_secret, write_secret
 from fedtempo.errors import ConfigError, RunError
+from fedtempo.record.sqlite_files import must_name_no_files
 
 _READY_S = 60.0
 _END_S = 10.0
@@ -88,7 +89,10 @@ def started(
 def guarded_command(
     secret_file: Path, address: str, certificates: Certificates | None, *, keys: bool, database: Path | None
 ) -> list[str]:
-    """Return the command of a SuperLink whose control interface asks for a secret; for the rest see `started`."""
+    """Return the command of a SuperLink whose control interface asks for a secret; for the rest see `started`.
+
+    Raises ConfigError if opening the database would change other files, or it cannot be read.
+    """
     need_flower()
     host, _, port = address.rpartition(":")
     command = [sys.executable, "-P", "-m", "fedtempo.deploy.flower.guarded", str(secret_file)]
@@ -101,6 +105,10 @@ def guarded_command(
     if keys:
         command.append("--enable-supernode-auth")
     if database is not None:
+        try:
+            must_name_no_files(database)
+        except OSError as error:
+            raise ConfigError(f"{database} cannot hold the SuperLink's state: {error.strerror or error}") from error
         command += ["--database", str(database)]
     return command
 
