@@ -228,9 +228,11 @@ def test_resuming_uses_a_store_that_exists_or_that_the_user_names(folder: Path, 
     reusing(folder, store)
     other = Path(shutil.copytree(folder, tmp_path / "other"))
     resume(folder, sets=[f"executor.reuse_folder={store}"])
-    assert load_run(folder).facts["executor"]["reuse"]["computed"] > 0
+    assert load_run(folder).facts["executor"]["reuse"]["visits_computed"] > 0
     resume(other)
-    assert load_run(other).facts["executor"]["reuse"]["computed"] == 0
+    reused = load_run(other).facts["executor"]["reuse"]
+    assert "visits_computed" not in reused
+    assert reused["visits_reused"] > 0
 
 
 def test_resuming_a_comparison_creates_no_store_either(tmp_path: Path) -> None:
