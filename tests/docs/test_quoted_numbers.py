@@ -1,4 +1,7 @@
-"""Measured numbers in running text are numbers of the results that the text links to."""
+"""Measured numbers in running text are numbers of the results that their paragraph links to, or else their section.
+
+Counts in words are compared with results in `test_counts_in_words.py`.
+"""
 
 from __future__ import annotations
 
@@ -61,25 +64,33 @@ def sections(page: Path) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def blocks(page: Path) -> list[str]:
-    """Return the paragraphs, items and tables of a page."""
-    return re.split(r"\n\n|\n(?=- )", page.read_text(encoding="utf-8"))
+def blocks(text: str) -> list[str]:
+    """Return the paragraphs, items and tables of a text."""
+    return re.split(r"\n\n|\n(?=- )", text)
 
 
-def unsupported(text: str, page: Path) -> list[str]:
-    """Return the numbers of a text that are not in the results it links to, or its page if it has no link."""
-    files = sources(text, page) or sources(page.read_text(encoding="utf-8"), page)
+def unsupported(text: str, page: Path, around: str = "") -> list[str]:
+    """Return the numbers of a text that are not in the results it links to.
+
+    around: the section that it is part of, whose links count if it has none; those of the page if this has none either.
+    """
+    files = sources(text, page) or sources(around, page) or sources(page.read_text(encoding="utf-8"), page)
     known = numbers_of(files) | {CONFIDENCE}
     if page.name in TESTED_TABLES:
-        known |= {value(number) for row in _TABLE.findall(text) for number in _NUMBER.findall(row)}
+        known |= {value(number) for row in _TABLE.findall(text + around) for number in _NUMBER.findall(row)}
         text = _TABLE.sub("", text)
     return [number for number in quantities(text) if value(number) not in known]
 
 
 @pytest.mark.parametrize("name", IN_WORDS)
-def test_numbers_in_a_section_are_in_the_results_that_it_links_to(name: str) -> None:
+def test_numbers_in_a_paragraph_are_in_the_results_that_it_or_its_section_links_to(name: str) -> None:
     page = RESULTS / name
-    wrong = {heading: found for heading, text in sections(page).items() if (found := unsupported(text, page))}
+    wrong = {
+        block: found
+        for section in sections(page).values()
+        for block in blocks(section)
+        if (found := unsupported(block, page, section))
+    }
     assert not wrong
 
 
@@ -89,7 +100,7 @@ def test_numbers_in_a_section_are_in_the_results_that_it_links_to(name: str) -> 
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_numbers_beside_a_link_to_results_are_there(page: Path) -> None:
-    linked = [block for block in blocks(page) if sources(block, page)]
+    linked = [block for block in blocks(page.read_text(encoding="utf-8")) if sources(block, page)]
     wrong = {block: found for block in linked if (found := unsupported(block, page))}
     assert not wrong
 
