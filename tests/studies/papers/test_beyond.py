@@ -12,10 +12,10 @@ import pytest
 from fedtempo.errors import ConfigError
 from fedtempo.studies.papers.beyond import beyond_page
 from fedtempo.studies.papers.beyond_parts import AdaptiveAsyncMemory, PsflHops, agreement
-from fedtempo.studies.papers.cell_ratios import CellRatios
 from fedtempo.studies.papers.cells import Cell, read_contest
 from fedtempo.studies.papers.contest_figures import draw_ratios
 from fedtempo.studies.papers.contest_results import ContestBudget, read_results
+from fedtempo.studies.papers.findings import CellFindings, findings
 from fedtempo.studies.papers.race import Race, run_race
 from fedtempo.studies.papers.ranking import ratio, times_in_words
 from fedtempo.studies.papers.reproduction import SCALES, Request
@@ -90,6 +90,30 @@ def test_times_are_told_with_their_range_and_the_seeds_that_got_there() -> None:
     assert times_in_words([None]) == "never"
 
 
+def test_level_and_no_later_need_an_interval_within_the_margin() -> None:
+    base = [10.0 + 0.1 * seed for seed in range(20)]
+
+    def finding(*factors: float, resolution_s: float = 0.0) -> str:
+        times = [time * factors[seed % len(factors)] for seed, time in enumerate(base)]
+        return findings([(times, base, 100.0, resolution_s)])[0]
+
+    # Logarithms +-ln 1.1: the 90 % interval is 1.729 * ln 1.1 * sqrt(20 / 19) / sqrt(20) = 0.0378 either way.
+    assert finding(1.1, 1 / 1.1) == "level"
+    assert finding(1.05) == "level"  # a sure difference, but within the margin
+    assert finding(1.2) == "later"
+    assert finding(0.8) == "sooner"
+    assert finding(1.6, 1 / 1.6) == "not shown"  # -0.186 to 0.186
+    # Around ln 0.9 = -0.105 with +-ln 1.35: -0.105 +- 0.119 by 90 %, which ends below ln 1.1; +- 0.144 by 95 %.
+    assert finding(0.9 * 1.35, 0.9 / 1.35) == "no later"
+    # One evaluation more changes ten seconds by a fifth, which is beyond the margin.
+    assert finding(1.1, 1 / 1.1, resolution_s=2.0) == "not shown"
+
+
+def test_who_misses_the_target_is_neither_level_nor_no_later() -> None:
+    times: list[float | None] = [10.0] * 20
+    assert findings([([*times[1:], None], times, 10.0, 0.0)]) == ["not shown"]
+
+
 # Strategies
 
 
@@ -134,12 +158,12 @@ def test_the_page_says_what_is_sooner_and_what_ends_higher(tmp_path: Path) -> No
     assert "| `base` | 20 s (10 to 40) |" in page
     assert "| `fast` | **0.50 (0.50 to 0.50)** |" in page
     assert "| `never` | > 5.00 (0.89 to 27.97) |" in page
-    assert "| `fast` | the fast one | 1 | 1 | 0 | `kept` |" in page
+    assert "| `fast` | the fast one | 1 | 1 | 0 | 0 | 0 | `kept` |" in page
     # Differences 0.03 and 0.04: mean 0.035, standard error 0.005, and 12.706 of Student's with one degree of freedom.
     assert "| two labels | `high` | 0.945 (0.930 to 0.960) | +0.035 (-0.029 to 0.099) | 0.473 | lr 0.1 |" in page
     assert "| `high` |  |" not in page
     for name in ("one.svg", "two.svg", "one.png"):
-        draw_ratios(list(made_up().entrants), [CellRatios.of(cell) for cell in made_up().races], tmp_path / name)
+        draw_ratios(list(made_up().entrants), [CellFindings.of(cell) for cell in made_up().races], tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
