@@ -13,6 +13,7 @@ from fedtempo.studies.papers.contest_figures import draw_ratios
 from fedtempo.studies.papers.contest_results import CellResult, ContestResults
 from fedtempo.studies.papers.endings import endings
 from fedtempo.studies.papers.findings import CellFindings, Finding, findings
+from fedtempo.studies.papers.grid_ends import grid_ends
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.race import KEPT
 from fedtempo.studies.papers.ranking import MARGIN, Ratio, ratio
@@ -142,6 +143,7 @@ def beyond_page(results: ContestResults, command: str, options: Mapping[str, str
         ends=list(endings(results.ends)),
         kept=KEPT,
         margin=MARGIN,
+        grid_ends=grid_ends(results.cells),
     )
 
 

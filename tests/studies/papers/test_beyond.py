@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from fedtempo.studies.papers.beyond import beyond_page
 from fedtempo.studies.papers.beyond_parts import AdaptiveAsyncMemory, PsflHops, agreement
 from fedtempo.studies.papers.cells import Cell, read_contest
 from fedtempo.studies.papers.contest_figures import draw_ratios
-from fedtempo.studies.papers.contest_results import ContestBudget, read_results
+from fedtempo.studies.papers.contest_results import ContestBudget, TrialResult, read_results
 from fedtempo.studies.papers.findings import CellFindings, findings
+from fedtempo.studies.papers.grid_ends import grid_ends
 from fedtempo.studies.papers.race import Race, run_race
 from fedtempo.studies.papers.ranking import ratio, times_in_words
 from fedtempo.studies.papers.reproduction import SCALES, Request
 from tests.runtime.world import play
-from tests.studies.papers.contests import cell_result, results_of
+from tests.studies.papers.contests import cell_result, entrant_result, results_of
 from tests.studies.papers.repeated import results_of_two_runs
 
 # Settings
@@ -31,15 +33,15 @@ def beyond_cells(scale: Any, data: str | None = None) -> dict[str, Cell]:
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_everyone_has_four_settings_and_each_is_usable(scale: Any) -> None:
+def test_everyone_has_as_many_settings_and_each_is_usable(scale: Any) -> None:
     cells = beyond_cells(scale)
     ends = ["two-end"] if scale == "small" else ["two-end", "one-end"]
     assert [name for name, cell in cells.items() if cell.target_of is None] == ends
     for cell in cells.values():
         assert not set(cell.budget.seeds) & set(cell.budget.tuning_seeds)
         assert len(cell.points) > 4
+        assert len({len(points) for points in cell.points.values()}) == 1
         for label, points in cell.points.items():
-            assert len(points) == 4
             for point in points:
                 cell.base.for_comparison(label).with_changes(point, label=label)
 
@@ -165,6 +167,52 @@ def test_the_page_says_what_is_sooner_and_what_ends_higher(tmp_path: Path) -> No
     for name in ("one.svg", "two.svg", "one.png"):
         draw_ratios(list(made_up().entrants), [CellFindings.of(cell) for cell in made_up().races], tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+
+def tuned(chosen: dict[str, float], *tried: dict[str, float], times: tuple[float | None, ...] = (1.0,)) -> Any:
+    trials = [TrialResult(changes, times, (0.9,)) for changes in (chosen, *tried)]
+    return replace(entrant_result(times), chosen=chosen, trials=trials)
+
+
+def test_choices_at_the_end_of_their_grid_are_counted_and_named() -> None:
+    def at(gain: float, buffer: float = 10) -> dict[str, float]:
+        return {"strategy.gain": gain, "strategy.buffer": buffer, "training.lr": 0.3}
+
+    tried = {
+        "low": tuned(at(1), at(2), at(4)),
+        "inside": tuned(at(2), at(1), at(4)),
+        "high": tuned(at(4), at(1), at(2)),
+        "high-for-its-buffer": tuned(at(4, 5), at(1, 5), at(2, 5), at(8, 10)),
+        "two-values": tuned(at(2), at(1)),
+        "never": tuned(at(4), at(1), at(2), times=(None,)),
+    }
+    cell = replace(cell_result({"base": {"times": [1.0]}}), tried=tried)
+    (ends,) = grid_ends([cell])
+    assert (ends.setting, ends.of) == ("gain", 4)
+    assert [choice.label for choice in ends.lowest] == ["low"]
+    assert [choice.label for choice in ends.highest] == ["high", "high-for-its-buffer"]
+    assert [choice.label for choice in ends.narrow] == ["two-values"]
+    page = beyond_page(results_of([cell]), "fedtempo reproduce all/beyond", {})
+    words = (
+        "of 4 choices of the gain among three values or more, 1 at the lowest (`low`) and 2 at the highest (`high` and"
+    )
+    assert words in page
+    assert "Choices of the gain between two values, each of which is an end: 1." in page
+    assert 'Choices of the reference `low` at the end of three values or more: its gain in "UAV, digits".' in page
+
+
+@pytest.mark.parametrize("scale", ["medium", "full"])
+def test_gains_and_learning_rates_go_beyond_what_was_chosen_before(scale: Any) -> None:
+    for name, cell in beyond_cells(scale).items():
+        assert len(cell.budget.lr) >= 2
+        if cell.data == "digits":
+            assert max(cell.budget.lr) > 0.3
+        for label, points in cell.points.items():
+            gains = {point.get("strategy.gain", 0.0) for point in points}
+            if label.startswith("planned") and cell.data == "digits":
+                assert sum(gain > 4.0 for gain in gains) >= (2 if cell.target_of else 1), (name, label)
+            if label in ("async-memory", "async-unsteady", "async-adjusted") and cell.data == "digits":
+                assert sum(gain > 2.0 for gain in gains) >= (2 if cell.target_of else 1), (name, label)
 
 
 def test_a_run_to_the_end_takes_the_setting_that_ends_highest(tmp_path: Path) -> None:
