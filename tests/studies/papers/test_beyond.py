@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from fedtempo.errors import ConfigError
 from fedtempo.studies.papers.beyond import beyond_page
 from fedtempo.studies.papers.beyond_parts import AdaptiveAsyncMemory, PsflHops, agreement
+from fedtempo.studies.papers.cache import measured
 from fedtempo.studies.papers.cells import Cell, read_contest
 from fedtempo.studies.papers.contest_figures import draw_ratios
 from fedtempo.studies.papers.contest_results import ContestBudget, TrialResult, read_results
@@ -33,7 +35,7 @@ def beyond_cells(scale: Any, data: str | None = None) -> dict[str, Cell]:
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_everyone_has_as_many_settings_and_each_is_usable(scale: Any) -> None:
+def test_everyone_has_as_many_settings(scale: Any) -> None:
     cells = beyond_cells(scale)
     ends = ["two-end"] if scale == "small" else ["two-end", "one-end"]
     assert [name for name, cell in cells.items() if cell.target_of is None] == ends
@@ -41,9 +43,16 @@ def test_everyone_has_as_many_settings_and_each_is_usable(scale: Any) -> None:
         assert not set(cell.budget.seeds) & set(cell.budget.tuning_seeds)
         assert len(cell.points) > 4
         assert len({len(points) for points in cell.points.values()}) == 1
+
+
+def test_each_setting_is_usable() -> None:
+    seen = set()
+    for cell in beyond_cells("medium").values():
         for label, points in cell.points.items():
             for point in points:
-                cell.base.for_comparison(label).with_changes(point, label=label)
+                if (key := (label, json.dumps(point))) not in seen:
+                    seen.add(key)
+                    cell.base.for_comparison(label).with_changes(point, label=label)
 
 
 def test_asked_for_data_take_the_place_of_digits_and_leave_out_cells_on_others() -> None:
@@ -53,17 +62,33 @@ def test_asked_for_data_take_the_place_of_digits_and_leave_out_cells_on_others()
     assert set(cells) == set(beyond_cells("medium")) - {"cnn", "lstm"}
 
 
-def test_in_the_lte_cell_all_asynchronous_ones_have_ten_of_the_fastest() -> None:
-    lte = beyond_cells("medium")["lte"]
-    free = lte.base.for_comparison("async-memory").strategy
-    assert (free.clients_at_once, free.reach, free.clusters) == (10, 0.4, None)  # type: ignore[attr-defined]
-    planned = lte.base.for_comparison("planned").strategy
-    assert (planned.clients_at_once, planned.reach, planned.tick_s) == (10, 0.4, 2.0)  # type: ignore[attr-defined]
-    by_cluster = lte.base.for_comparison("async-by-cluster").strategy
-    assert (by_cluster.clients_at_once, by_cluster.reach, by_cluster.exponent) == (10, 0.4, 1.0)  # type: ignore[attr-defined]
-    for other in ("async-uncorrected", "fedbuff"):
-        strategy = lte.base.for_comparison(other).strategy
-        assert (strategy.clients_at_once, strategy.reach) == (10, 0.4)  # type: ignore[attr-defined]
+@pytest.mark.parametrize("scale", SCALES)
+def test_asynchronous_variants_share_who_is_at_work_and_have_as_many_settings_of_their_own(scale: Any) -> None:
+    everyone, ten, fastest = (None, 1.0), (10, 1.0), (None, 0.4)
+    for cell in beyond_cells(scale).values():
+        for label, points in cell.points.items():
+            if label.startswith(("fedavg", "group", "psfl-hops")):
+                continue  # these have rounds, or groups that commit together
+            own: dict[Any, int] = {}
+            for point in points:
+                at_work = point.get("strategy.clients_at_once"), point.get("strategy.reach", 1.0)
+                own[at_work] = own.get(at_work, 0) + 1
+            assert own == dict.fromkeys([everyone, fastest, ten, (10, 0.4)], len(points) // 4), (cell.name, label)
+
+
+def test_fedbuff_combines_its_buffer_with_its_step_at_the_server() -> None:
+    points = beyond_cells("medium")["two"].points["fedbuff"]
+    tried = {(point.get("strategy.buffer", 10), point["strategy.server_lr"]) for point in points}
+    assert tried >= {(5, 1.0), (5, 2.0), (10, 1.0), (10, 2.0), (10, 4.0)}
+
+
+def test_the_reference_is_the_default_of_fedhusky() -> None:
+    def bits(name: str) -> str:
+        base = beyond_cells("medium")["two"].base.for_comparison("planned")
+        changes = {"run.horizon": 20.0, "run.seed": 1, "strategy.name": name, "strategy.clusters": "labels"}
+        return measured(base.with_changes({**changes, "executor.kind": "inline"}, label="planned").alone(), (0.9,)).bits
+
+    assert bits("fedtempo.studies.papers.beyond_parts:FedHuskyHops") == bits("fedhusky")
 
 
 # Statistics
