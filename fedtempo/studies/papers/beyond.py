@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedtempo.studies.papers.ablation import contrasts, removals, statement
 from fedtempo.studies.papers.cells import read_contest
 from fedtempo.studies.papers.contest import run_contest
 from fedtempo.studies.papers.contest_figures import draw_ratios
-from fedtempo.studies.papers.contest_results import CellResult, ContestResults
+from fedtempo.studies.papers.contest_results import ContestResults
 from fedtempo.studies.papers.endings import endings
-from fedtempo.studies.papers.findings import CellFindings, Finding, findings
+from fedtempo.studies.papers.findings import CellFindings, Finding
 from fedtempo.studies.papers.grid_ends import grid_ends
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.race import KEPT
-from fedtempo.studies.papers.ranking import MARGIN, Ratio, ratio
+from fedtempo.studies.papers.ranking import MARGIN
 from fedtempo.studies.papers.reproduction import Exhibit, Request, save_picture
 from fedtempo.studies.papers.verdicts import Row
 
@@ -51,54 +52,6 @@ def _tallies(results: ContestResults, cells: Sequence[CellFindings]) -> list[Tal
     return [tally for tally in tallies if tally.cells]
 
 
-@dataclass(frozen=True)
-class Contrast:
-    """A question of the ablation: what a variant's time is relative to that of another one, in each cell with both.
-
-    cells: by title, the ratio and what is shown, corrected for all questions and cells.
-    """
-
-    question: str
-    label: str
-    base: str
-    cells: Mapping[str, tuple[Ratio, Finding]]
-
-
-_QUESTIONS = (
-    ("correction", "async-memory", "async-uncorrected"),
-    ("correction, if fresh results weigh more", "async-unsteady", "async-uncorrected-unsteady"),
-    ("correction, if all results weigh the same", "async-unweighted", "async-uncorrected-unweighted"),
-    ("weights that fall with staleness", "async-memory", "async-unweighted"),
-    ("weights that fall with staleness, without correction", "async-uncorrected", "async-uncorrected-unweighted"),
-    ("fresh results count as stale as the mean", "async-memory", "async-unsteady"),
-    (
-        "fresh results count as stale as the mean, without correction",
-        "async-uncorrected",
-        "async-uncorrected-unsteady",
-    ),
-)
-"""Parts of async-memory: what is asked, the variant with the part, and the one without."""
-
-
-def contrasts(cells: Sequence[CellResult]) -> list[Contrast]:
-    """Return the ablation of async-memory, without questions that no cell answers."""
-    asked = [
-        (number, cell)
-        for number, (_, label, base) in enumerate(_QUESTIONS)
-        for cell in cells
-        if label in cell.tried and base in cell.tried
-    ]
-    pairs = []
-    for number, cell in asked:
-        _, label, other = _QUESTIONS[number]
-        pairs.append((cell.tried[label].times_s, cell.tried[other].times_s, cell.horizon_s, cell.resolution_s))
-    shown = findings(pairs)
-    answers: dict[int, dict[str, tuple[Ratio, Finding]]] = {}
-    for (number, cell), (times, base, horizon_s, _), finding in zip(asked, pairs, shown, strict=True):
-        answers.setdefault(number, {})[cell.title] = ratio(times, base, horizon_s), finding
-    return [Contrast(*_QUESTIONS[number], found) for number, found in answers.items()]
-
-
 def _rows(results: ContestResults, cells: Sequence[CellFindings]) -> list[Row]:
     """Return every variant's time relative to the first's, and in how many cells it is shown to be what."""
     rows = []
@@ -110,8 +63,11 @@ def _rows(results: ContestResults, cells: Sequence[CellFindings]) -> list[Row]:
             rows.append(Row(what, "-", cell.tried[label].words, finding, "" if relative is None else relative.words))
     for contrast in contrasts(results.races):
         for title, (relative, shown) in contrast.cells.items():
-            what = f"{title}: {contrast.question} ({contrast.label} over {contrast.base})"
+            what = f"{title}: {contrast.part} ({contrast.label} over {contrast.base})"
             rows.append(Row(what, "-", relative.words, shown))
+    for each in removals(results.races):
+        what = f"mean of {each.cells} cells: time without {each.part} ({each.base}) over time with it"
+        rows.append(Row(what, "-", each.cost.words, "shown" if each.shown else Finding.NOT_SHOWN))
     for tally in _tallies(results, cells):
         words = (
             f"shown to be sooner in {tally.sooner}, level in {tally.level}, no later in {tally.no_later} and later in "
@@ -130,6 +86,7 @@ def beyond_page(results: ContestResults, command: str, options: Mapping[str, str
         entrants = read_contest(Request("full", Path()), "beyond").entrants
         options = {label: entrant.option for label, entrant in entrants.items()}
     cells = [CellFindings.of(cell) for cell in results.races]
+    removed = removals(results.races)
     return render(
         "beyond",
         command=command,
@@ -140,6 +97,8 @@ def beyond_page(results: ContestResults, command: str, options: Mapping[str, str
         tried={label for cell in results.races for label in cell.tried},
         tallies=_tallies(results, cells),
         contrasts=contrasts(results.races),
+        removals=removed,
+        statement=statement(removed) if removed else "",
         ends=list(endings(results.ends)),
         kept=KEPT,
         margin=MARGIN,

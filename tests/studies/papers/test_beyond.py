@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from fedtempo.errors import ConfigError
+from fedtempo.studies.papers.ablation import removals, statement
 from fedtempo.studies.papers.beyond import beyond_page
 from fedtempo.studies.papers.beyond_parts import AdaptiveAsyncMemory, PsflHops, agreement
 from fedtempo.studies.papers.cache import measured
@@ -139,6 +140,59 @@ def test_level_and_no_later_need_an_interval_within_the_margin() -> None:
 def test_who_misses_the_target_is_neither_level_nor_no_later() -> None:
     times: list[float | None] = [10.0] * 20
     assert findings([([*times[1:], None], times, 10.0, 0.0)]) == ["not shown"]
+
+
+def ablation(**times: list[float | None]) -> list[Any]:
+    tried = {label.replace("_", "-"): {"times": values} for label, values in times.items()}
+    return [cell_result(tried), cell_result(tried, title="two labels")]
+
+
+WITH = [10.0, 11.0, 12.0, 10.5, 11.5, 12.5]
+
+
+def slower(factor: float, spread: float = 1.01) -> list[float | None]:
+    return [time * factor * (spread if seed % 2 else 1 / spread) for seed, time in enumerate(WITH)]
+
+
+def test_the_ablation_names_the_part_whose_removal_costs_the_most() -> None:
+    cells = ablation(async_memory=[*WITH], async_unweighted=slower(1.5), async_undamped=slower(2.0))
+    most, other = removals(cells)
+    assert (most.part, most.base, most.cells, most.shown) == ("a damped memory", "async-undamped", 2, True)
+    assert most.cost.mean == pytest.approx(2.0)
+    # Logarithms +-ln 1.01 over six seeds: standard error ln 1.01 * sqrt(6 / 5) / sqrt(6), and 2.5706 of Student's.
+    assert most.cost.high == pytest.approx(2.0 * math.exp(2.5706 * math.log(1.01) / math.sqrt(5)), rel=1e-4)
+    assert (other.base, other.shown) == ("async-unweighted", True)
+    words = statement([most, other])
+    assert words.startswith(
+        "What makes the difference: without “a damped memory” the target takes 2.00 times as long ("
+    )
+    assert "Also shown to cost time if removed: “weights that fall with staleness”, 1.50 times as long (" in words
+    assert words in beyond_page(results_of(cells), "fedtempo reproduce all/beyond", {})
+
+
+def test_the_ablation_says_when_no_part_is_shown_to_matter() -> None:
+    (one,) = removals(ablation(async_memory=[*WITH], async_undamped=slower(1.05, spread=1.5)))
+    assert not one.shown
+    assert statement([one]).startswith("No part is shown to make `async-memory` sooner.")
+    found = removals(ablation(async_memory=[*WITH], async_undamped=slower(1.3, spread=2.0), async_buffered=slower(1.2)))
+    assert [each.shown for each in found] == [False, True]
+    assert statement(found).startswith(
+        "What makes the difference: without “a buffer of one” the target takes 1.20 times"
+    )
+    assert "The largest cost, which is not shown: without “a damped memory” 1.30 times as long (" in statement(found)
+    (sooner,) = removals(ablation(async_memory=[*WITH], async_undamped=slower(0.5)))
+    assert "Shown to be sooner without it: “a damped memory”, 0.50 times as long (" in statement([sooner])
+
+
+def test_more_parts_need_more_evidence_and_a_missed_target_is_a_bound() -> None:
+    # ln 1.05 = 0.0488; ln 1.037 / sqrt(5) times Student's: 0.0418 with 2.571 (95 %), 0.0574 with 3.534 (98.3 %).
+    barely = slower(1.05, spread=1.037)
+    (alone,) = removals(ablation(async_memory=[*WITH], async_undamped=barely))
+    three = ablation(async_memory=[*WITH], async_undamped=barely, async_buffered=barely, async_unweighted=barely)
+    assert alone.shown
+    assert [each.shown for each in removals(three)] == [False] * 3
+    (missed,) = removals(ablation(async_memory=[*WITH], async_undamped=[*slower(2.0)[1:], None]))
+    assert missed.words.startswith("at least ")
 
 
 # Strategies
