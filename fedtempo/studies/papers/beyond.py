@@ -21,6 +21,12 @@ from fedtempo.studies.papers.ranking import MARGIN
 from fedtempo.studies.papers.reproduction import Exhibit, Request, save_picture
 from fedtempo.studies.papers.verdicts import Row
 
+_SEEDS = 20
+"""Number of seeds where a run takes seconds."""
+
+_EARLIER = ((1, 16), (101, 103), (1001, 1020), (2001, 2005))
+"""First and last seeds with which variants, defaults and values to try were chosen."""
+
 
 def beyond(request: Request) -> list[Row]:
     """Run all variants, and draw their times relative to the first variant of each cell."""
@@ -103,6 +109,15 @@ def beyond_page(results: ContestResults, command: str, options: Mapping[str, str
         kept=KEPT,
         margin=MARGIN,
         grid_ends=grid_ends(results.cells),
+        fewer_seeds=[cell for cell in results.cells if len(cell.budget.seeds) < _SEEDS],
+        wanted_seeds=_SEEDS,
+        earlier_seeds=_EARLIER,
+        fresh=not any(
+            first <= seed <= last
+            for cell in results.cells
+            for seed in (*cell.budget.seeds, *cell.budget.tuning_seeds)
+            for first, last in _EARLIER
+        ),
     )
 
 
@@ -111,7 +126,7 @@ EXHIBITS = (
         "all/beyond",
         "FedHusky taken further, one change at a time",
         beyond,
-        (1, 45, 1500),
+        (4, 65, 3000),
         ("digits", "fashion-mnist", "shakespeare"),
         page=beyond_page,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from fedtempo.studies.papers.findings import CellFindings, findings
 from fedtempo.studies.papers.grid_ends import grid_ends
 from fedtempo.studies.papers.race import Race, run_race
 from fedtempo.studies.papers.ranking import ratio, times_in_words
-from fedtempo.studies.papers.reproduction import SCALES, Request
+from fedtempo.studies.papers.reproduction import SCALES, SETTINGS, Request
 from tests.runtime.world import play
 from tests.studies.papers.contests import cell_result, entrant_result, results_of
 from tests.studies.papers.repeated import results_of_two_runs
@@ -54,6 +55,15 @@ def test_each_setting_is_usable() -> None:
                 if (key := (label, json.dumps(point))) not in seen:
                     seen.add(key)
                     cell.base.for_comparison(label).with_changes(point, label=label)
+
+
+def test_no_other_study_has_its_seeds() -> None:
+    contest = [*beyond_cells("medium").values(), *beyond_cells("full").values()]
+    seeds = {seed for cell in contest for seed in (*cell.budget.seeds, *cell.budget.tuning_seeds)}
+    for path in SETTINGS.glob("*.toml"):
+        if path.stem != "beyond":
+            others = {int(number) for number in re.findall(r"\b\d+\b", path.read_text(encoding="utf-8"))}
+            assert not seeds & others, path.name
 
 
 def test_asked_for_data_take_the_place_of_digits_and_leave_out_cells_on_others() -> None:
@@ -243,6 +253,11 @@ def test_the_page_says_what_is_sooner_and_what_ends_higher(tmp_path: Path) -> No
     # Differences 0.03 and 0.04: mean 0.035, standard error 0.005, and 12.706 of Student's with one degree of freedom.
     assert "| two labels | `high` | 0.945 (0.930 to 0.960) | +0.035 (-0.029 to 0.099) | 0.473 | lr 0.1 |" in page
     assert "| `high` |  |" not in page
+    assert "2001 to 2005; **some of them are** used here." in page
+    (cell, *_) = results_of([cell_result({"base": {"times": [1.0]}})]).cells
+    fresh = replace(cell, budget=ContestBudget(seeds=(7001,), tuning_seeds=(8001,), lr=(0.3,)))
+    assert "2001 to 2005; none of them is used here." in beyond_page(results_of([fresh]), "command", {})
+    assert "UAV, digits: 3 seeds instead of 20, since a run takes 1 to 1 s of processor time." in page
     for name in ("one.svg", "two.svg", "one.png"):
         draw_ratios(list(made_up().entrants), [CellFindings.of(cell) for cell in made_up().races], tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
