@@ -57,6 +57,12 @@ def test_each_setting_is_usable() -> None:
                     cell.base.for_comparison(label).with_changes(point, label=label)
 
 
+def test_momentum_at_the_server_is_written_as_an_optimizer() -> None:
+    assert "server_momentum" not in (SETTINGS / "beyond.toml").read_text(encoding="utf-8")
+    points = beyond_cells("medium")["two"].points["fedavg-momentum"]
+    assert {point["server.optimizer.momentum"] for point in points} == {0.5, 0.7, 0.9, 0.95, 0.98}
+
+
 def test_no_other_study_has_its_seeds() -> None:
     contest = [*beyond_cells("medium").values(), *beyond_cells("full").values()]
     seeds = {seed for cell in contest for seed in (*cell.budget.seeds, *cell.budget.tuning_seeds)}
