@@ -2,114 +2,83 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedtempo.studies.papers.cell_ratios import CellRatios
+from fedtempo.studies.papers.ablation import contrasts, removals, statement
 from fedtempo.studies.papers.cells import read_contest
 from fedtempo.studies.papers.contest import run_contest
 from fedtempo.studies.papers.contest_figures import draw_ratios
-from fedtempo.studies.papers.contest_results import CellResult, ContestResults
+from fedtempo.studies.papers.contest_results import ContestResults
 from fedtempo.studies.papers.endings import endings
+from fedtempo.studies.papers.findings import CellFindings, Finding
+from fedtempo.studies.papers.grid_ends import grid_ends
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.race import KEPT
-from fedtempo.studies.papers.ranking import Ratio, ratio, shown_differences
+from fedtempo.studies.papers.ranking import MARGIN
 from fedtempo.studies.papers.reproduction import Exhibit, Request, save_picture
 from fedtempo.studies.papers.verdicts import Row
+
+_SEEDS = 20
+"""Number of seeds where a run takes seconds."""
+
+_EARLIER = ((1, 16), (101, 103), (1001, 1020), (2001, 2005))
+"""First and last seeds with which variants, defaults and values to try were chosen."""
 
 
 def beyond(request: Request) -> list[Row]:
     """Run all variants, and draw their times relative to the first variant of each cell."""
     results = run_contest(request, "beyond")
-    cells = [CellRatios.of(cell) for cell in results.races]
+    cells = [CellFindings.of(cell) for cell in results.races]
     save_picture(draw_ratios, request.folder, "beyond", list(results.entrants), cells)
     return _rows(results, cells)
 
 
 @dataclass(frozen=True)
 class Tally:
-    """In how many cells a variant was compared with the first one, and in how many it proved sooner or later."""
+    """In how many cells a variant was compared with the first one, and in how many it is shown to be what."""
 
     label: str
     cells: int
     sooner: int
+    level: int
+    no_later: int
     later: int
 
 
-def _tallies(results: ContestResults, cells: Sequence[CellRatios]) -> list[Tally]:
+def _tallies(results: ContestResults, cells: Sequence[CellFindings]) -> list[Tally]:
     """Return the tallies of the variants that were compared in any cell."""
     tallies = []
     for label in results.entrants:
-        ratios = [ratio for cell in cells if (ratio := cell.ratios.get(label)) is not None]
-        shown = [cell.shown.get(label) for cell in cells]
-        sooner, later = shown.count("sooner"), shown.count("later")
-        tallies.append(Tally(label, len(ratios), sooner, later))
+        shown = Counter(cell.findings[label] for cell in cells if label in cell.findings)
+        of_each = (Finding.SOONER, Finding.LEVEL, Finding.NO_LATER, Finding.LATER)
+        tallies.append(Tally(label, shown.total(), *(shown[each] for each in of_each)))
     return [tally for tally in tallies if tally.cells]
 
 
-@dataclass(frozen=True)
-class Contrast:
-    """A question of the ablation: what a variant's time is relative to that of another one, in each cell with both.
-
-    cells: by title, the ratio and "sooner", "later" or "" (not shown; corrected for all questions and cells).
-    """
-
-    question: str
-    label: str
-    base: str
-    cells: Mapping[str, tuple[Ratio, str]]
-
-
-_QUESTIONS = (
-    ("correction", "async-memory", "async-uncorrected"),
-    ("correction, if fresh results weigh more", "async-unsteady", "async-uncorrected-unsteady"),
-    ("correction, if all results weigh the same", "async-unweighted", "async-uncorrected-unweighted"),
-    ("weights that fall with staleness", "async-memory", "async-unweighted"),
-    ("weights that fall with staleness, without correction", "async-uncorrected", "async-uncorrected-unweighted"),
-    ("fresh results count as stale as the mean", "async-memory", "async-unsteady"),
-    (
-        "fresh results count as stale as the mean, without correction",
-        "async-uncorrected",
-        "async-uncorrected-unsteady",
-    ),
-)
-"""Parts of async-memory: what is asked, the variant with the part, and the one without."""
-
-
-def contrasts(cells: Sequence[CellResult]) -> list[Contrast]:
-    """Return the ablation of async-memory, without questions that no cell answers."""
-    asked = [
-        (number, cell)
-        for number, (_, label, base) in enumerate(_QUESTIONS)
-        for cell in cells
-        if label in cell.tried and base in cell.tried
-    ]
-    pairs = []
-    for number, cell in asked:
-        _, label, other = _QUESTIONS[number]
-        pairs.append((cell.tried[label].times_s, cell.tried[other].times_s, cell.horizon_s, cell.resolution_s))
-    shown = shown_differences(pairs)
-    answers: dict[int, dict[str, tuple[Ratio, str]]] = {}
-    for (number, cell), (times, base, horizon_s, _), word in zip(asked, pairs, shown, strict=True):
-        answers.setdefault(number, {})[cell.title] = ratio(times, base, horizon_s), word
-    return [Contrast(*_QUESTIONS[number], found) for number, found in answers.items()]
-
-
-def _rows(results: ContestResults, cells: Sequence[CellRatios]) -> list[Row]:
-    """Return every variant's time relative to the first's, and in how many cells it proved sooner or later."""
+def _rows(results: ContestResults, cells: Sequence[CellFindings]) -> list[Row]:
+    """Return every variant's time relative to the first's, and in how many cells it is shown to be what."""
     rows = []
     for compared in cells:
         cell = compared.cell
         for label, relative in compared.ratios.items():
             what = f"{cell.title}: time to {cell.goal:.0%}, {label}"
-            rows.append(Row(what, "-", cell.tried[label].words, "", "" if relative is None else relative.words))
+            finding = compared.findings.get(label, "")
+            rows.append(Row(what, "-", cell.tried[label].words, finding, "" if relative is None else relative.words))
     for contrast in contrasts(results.races):
         for title, (relative, shown) in contrast.cells.items():
-            what = f"{title}: {contrast.question} ({contrast.label} over {contrast.base})"
-            rows.append(Row(what, "-", relative.words, shown or "not shown"))
+            what = f"{title}: {contrast.part} ({contrast.label} over {contrast.base})"
+            rows.append(Row(what, "-", relative.words, shown))
+    for each in removals(results.races):
+        what = f"mean of {each.cells} cells: time without {each.part} ({each.base}) over time with it"
+        rows.append(Row(what, "-", each.cost.words, "shown" if each.shown else Finding.NOT_SHOWN))
     for tally in _tallies(results, cells):
-        words = f"shown to be sooner in {tally.sooner} and later in {tally.later} of {tally.cells} cells"
+        words = (
+            f"shown to be sooner in {tally.sooner}, level in {tally.level}, no later in {tally.no_later} and later in "
+            f"{tally.later} of {tally.cells} cells"
+        )
         rows.append(Row(f"{tally.label} against the first variant of the cell", "-", words))
     return rows
 
@@ -122,7 +91,8 @@ def beyond_page(results: ContestResults, command: str, options: Mapping[str, str
     if options is None:
         entrants = read_contest(Request("full", Path()), "beyond").entrants
         options = {label: entrant.option for label, entrant in entrants.items()}
-    cells = [CellRatios.of(cell) for cell in results.races]
+    cells = [CellFindings.of(cell) for cell in results.races]
+    removed = removals(results.races)
     return render(
         "beyond",
         command=command,
@@ -133,8 +103,21 @@ def beyond_page(results: ContestResults, command: str, options: Mapping[str, str
         tried={label for cell in results.races for label in cell.tried},
         tallies=_tallies(results, cells),
         contrasts=contrasts(results.races),
+        removals=removed,
+        statement=statement(removed) if removed else "",
         ends=list(endings(results.ends)),
         kept=KEPT,
+        margin=MARGIN,
+        grid_ends=grid_ends(results.cells),
+        fewer_seeds=[cell for cell in results.cells if len(cell.budget.seeds) < _SEEDS],
+        wanted_seeds=_SEEDS,
+        earlier_seeds=_EARLIER,
+        fresh=not any(
+            first <= seed <= last
+            for cell in results.cells
+            for seed in (*cell.budget.seeds, *cell.budget.tuning_seeds)
+            for first, last in _EARLIER
+        ),
     )
 
 
@@ -143,7 +126,7 @@ EXHIBITS = (
         "all/beyond",
         "FedHusky taken further, one change at a time",
         beyond,
-        (1, 45, 1500),
+        (4, 65, 3000),
         ("digits", "fashion-mnist", "shakespeare"),
         page=beyond_page,
     ),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedtempo.report.figures import new_figure, plain_axes, write_figure
-from fedtempo.studies.papers.cell_ratios import CellRatios
+from fedtempo.studies.papers.findings import CellFindings, Finding
 from fedtempo.studies.papers.ranking import Relation
 from fedtempo.studies.papers.standings import Standing
 
@@ -23,7 +23,13 @@ _COLOURS = {
     Relation.UNKNOWN: _LIGHT_GREY,
     Relation.LATER: _GREY,
 }
-_SHOWN = {"sooner": _BLUE, "later": _ORANGE, "": _LIGHT_GREY}
+_FINDINGS = {
+    Finding.SOONER: _BLUE,
+    Finding.LEVEL: _LIGHT_BLUE,
+    Finding.NO_LATER: _LIGHT_BLUE,
+    Finding.LATER: _ORANGE,
+    Finding.NOT_SHOWN: _LIGHT_GREY,
+}
 _COLUMNS = 4
 _RATIOS = [2.0**power for power in range(-4, 11)]
 
@@ -85,11 +91,11 @@ def _times_panel(axes: Axes, standing: Standing) -> None:
     _finish(axes, [place.label for place in standing.places], f"{standing.cell.title}: {standing.cell.goal:.0%}", 8.5)
 
 
-def draw_ratios(labels: Sequence[str], cells: Sequence[CellRatios], path: Path | str) -> None:
+def draw_ratios(labels: Sequence[str], cells: Sequence[CellFindings], path: Path | str) -> None:
     """Draw geometric means over seeds with 95 % intervals; left of 1 is sooner than the cell's first variant.
 
-    labels: the variants, in order. The colour says whether a variant is shown to be sooner or later, corrected for the
-    number of variants in its cell.
+    labels: the variants, in order. The colour says what is shown of a variant: sooner (blue), level or no later (light
+    blue), later (orange), or nothing (grey).
     """
     others = [label for label in labels if any(compared.ratios.get(label) is not None for compared in cells)]
     columns = min(_COLUMNS, len(cells))
@@ -104,13 +110,13 @@ def draw_ratios(labels: Sequence[str], cells: Sequence[CellRatios], path: Path |
     write_figure(figure, path)
 
 
-def _ratios_panel(axes: Axes, compared: CellRatios, others: Sequence[str]) -> None:
+def _ratios_panel(axes: Axes, compared: CellFindings, others: Sequence[str]) -> None:
     from matplotlib.ticker import FixedLocator, NullLocator
 
     for height, label in enumerate(reversed(others)):
         if (relative := compared.ratios.get(label)) is None:
             continue
-        colour = _SHOWN[compared.shown[label]]
+        colour = _FINDINGS[compared.findings[label]]
         axes.plot([relative.low, relative.high], [height, height], color=colour, linewidth=1.4)
         axes.plot(relative.mean, height, ">" if relative.bound else "o", color=colour, markersize=4)
     axes.axvline(1.0, color="0.7", linewidth=0.8, zorder=0)
