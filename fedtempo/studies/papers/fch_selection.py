@@ -14,6 +14,7 @@ from fedtempo.record.measures import participation
 from fedtempo.report.series import visit_seconds
 from fedtempo.runs.config import Config, parse
 from fedtempo.runs.world import build_world
+from fedtempo.studies.papers.fch_panels import BY_CLASS, budget_of, fch_panels
 from fedtempo.studies.papers.figures import draw_lines, draw_points, draw_shares
 from fedtempo.studies.papers.panels import (
     draw_curves,
@@ -22,7 +23,6 @@ from fedtempo.studies.papers.panels import (
     percentages,
     points_over,
     save_comparison,
-    study_panels,
 )
 from fedtempo.studies.papers.reproduction import Request, flattened, save_picture
 from fedtempo.studies.papers.verdicts import Effect, Row, shown
@@ -75,18 +75,20 @@ def _costs(request: Request, base: Config) -> list[Row]:
     return [
         _cost(request, "fig1-a1", "imbalance factor", short, tails),
         _cost(request, "fig1-a2", "Dirichlet's alpha", even, skews),
-        _cost(request, "fig1-a2-by-class", "Dirichlet's alpha by class", even, by_class).unjudged(),
+        _cost(request, "fig1-a2-by-class", "Dirichlet's alpha by class", even, by_class, BY_CLASS).unjudged(),
     ]
 
 
-def _cost(request: Request, stem: str, name: str, claimed: str, configs: Mapping[float, Config]) -> Row:
+def _cost(
+    request: Request, stem: str, name: str, claimed: str, configs: Mapping[float, Config], suffix: str = ""
+) -> Row:
     """Draw FedAvg's final accuracy over a parameter; return whether it is higher at the last value than at the first.
 
-    configs: by the parameter's value.
+    configs: by the parameter's value. suffix: of the panels' names, which decides their budget.
     """
-    bases = {f"{value:g}": config for value, config in configs.items()}
-    panels = study_panels(request, stem, bases, ("fedavg",), request.budget("fch"))
-    ends = {value: late_accuracies(study, "fedavg") for value, study in panels.items()}
+    bases = {f"{value:g}{suffix}": config for value, config in configs.items()}
+    panels = fch_panels(request, stem, bases, ("fedavg",))
+    ends = {panel.removesuffix(suffix): late_accuracies(study, "fedavg") for panel, study in panels.items()}
     means = [statistics.fmean(values) for values in ends.values()]
     save_picture(draw_lines, request.folder, stem, list(configs), {"fedavg": means}, x=name, y="final accuracy")
     return rise_row(f"final accuracy of FedAvg over {name}", claimed, ends)
@@ -102,11 +104,11 @@ def rise_row(what: str, claimed: str, ends: Mapping[str, Sequence[float]]) -> Ro
 
 def _tails_of_half(request: Request, base: Config) -> tuple[list[Row], Study]:
     """Reproduce panel b: Oort's accuracy, and how often it picks clients with a long tail."""
-    name, labels, budget = "half long tails", ("fedavg", "oort", "fch"), request.budget("fch")
+    name, labels = "half long tails", ("fedavg", "oort", "fch")
     config = base.with_changes({"data.partition": {**LONG_TAIL, "imbalance": 0.05}})
-    study = study_panels(request, "fig1-b", {name: config}, labels, budget)[name]
+    study = fch_panels(request, "fig1-b", {name: config}, labels)[name]
     draw_curves(request, "fig1-b", {name: study}, axis="rounds")
-    tails = [_evenness(config, seed) < 0.95 for seed in budget.seeds]  # 0.84 for clients with a tail
+    tails = [_evenness(config, seed) < 0.95 for seed in budget_of(request, name).seeds]  # 0.84 for clients with a tail
     picks = _picks(study)
     by_tail = {
         label: {

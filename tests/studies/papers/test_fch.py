@@ -10,6 +10,7 @@ import pytest
 
 from fedtempo.studies.papers import fch
 from fedtempo.studies.papers.directions import TAILS, loss_rows
+from fedtempo.studies.papers.fch_panels import budget_of
 from fedtempo.studies.papers.fch_selection import alike_row, dilemma_rows, fewer_row, rise_row, skewed_by_class
 from fedtempo.studies.papers.reproduction import SCALES, Request
 from fedtempo.studies.papers.verdicts import Verdict, overall_verdict
@@ -184,7 +185,6 @@ def test_without_slow_clients_that_have_good_data_there_is_no_headline_of_figure
 @pytest.mark.parametrize("scale", SCALES)
 def test_readings_differ_from_the_papers_in_what_their_names_say(scale: str, tmp_path: Path) -> None:
     request = Request(scale, tmp_path)  # type: ignore[arg-type]
-    assert len(request.budget("fch").seeds) >= (3 if scale == "small" else 5)
     config = request.settings("fch")
     for ours in ("fch", "fch-selection"):
         for suffix, width in (("", 1.0), ("-c010", 0.1), ("-c003", 0.03), ("-c000", 0.0)):
@@ -193,6 +193,13 @@ def test_readings_differ_from_the_papers_in_what_their_names_say(scale: str, tmp
     assert twice.clients_per_round == both.clients_per_round * both.screened  # type: ignore[attr-defined]
     assert config.for_comparison("fch-loss-own-prior").training.loss == "batch-adjusted"
     assert config.for_comparison("fch-loss").training.loss == "logit-adjusted"
+
+
+def test_panels_whose_runs_take_longer_have_fewer_seeds(tmp_path: Path) -> None:
+    request = Request("medium", tmp_path)
+    assert len(budget_of(request, "fashion-mnist").seeds) == 10
+    for panel in ("fashion-mnist, convolutions", "fashion-mnist, by class"):
+        assert len(budget_of(request, panel).seeds) == 5
 
 
 def test_labels_skewed_by_class_take_all_examples(tmp_path: Path) -> None:
