@@ -17,6 +17,7 @@ from fedtempo.parts.text_files import parse_json, parse_toml
 from fedtempo.record import write_json
 from fedtempo.record.folder import environment
 from fedtempo.runs.identity import strategy_modules
+from fedtempo.studies.papers.certain import unjudge_certain
 from fedtempo.studies.papers.freshness import decided_by
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.reproduction import SETTINGS, Exhibit, Request
@@ -42,7 +43,7 @@ def run_exhibit(
     """
     began_s, load = _cpu_s(), os.getloadavg()[0]
     with shared_workers(workers, ray), ledger(finished) as runs:
-        rows = exhibit.reproduce(request)
+        rows: Sequence[Row] = unjudge_certain(exhibit.name, exhibit.reproduce(request))
     few_seeds = has_few_seeds(exhibit, request, runs.noted)
     if few_seeds:
         rows = [row.unjudged() for row in rows]

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedtempo.studies.papers import psfl
-from fedtempo.studies.papers.csgd import saved_rows
+from fedtempo.studies.papers import fedhusky_schedules, psfl
+from fedtempo.studies.papers.csgd import examples_rows, figure_4, saved_rows
 from fedtempo.studies.papers.fedhusky import _ratios, claims
+from fedtempo.studies.papers.output import run_exhibit
 from fedtempo.studies.papers.panels import PairedTimes, first_to_reach, learning_rates, weakest
 from fedtempo.studies.papers.psfl_structure import TABLE_ONE, _by_theory, best_length, everyone, sampling_rows
+from fedtempo.studies.papers.registry import EXHIBITS
 from fedtempo.studies.papers.reproduction import SETTINGS, Request, Scale
 from fedtempo.studies.papers.verdicts import Effect, Verdict, overall_verdict
-from fedtempo.studies.tuning.study import Study
+from fedtempo.studies.tuning.study import Study, plain_study
 from tests.studies.papers.made_up import a_run, a_study, reaching
 
 EARLY, LATE = (300.0, 320.0, 310.0, 290.0, 305.0), (600.0, 610.0, 640.0, 590.0, 620.0)
@@ -253,6 +256,29 @@ def test_studies_whose_runs_take_seconds_have_ten_seeds(paper: str, scale: Scale
 @pytest.mark.parametrize(("paper", "scale"), [("claims", "small"), ("psfl", "medium")])
 def test_learning_rates_that_decide_an_order_are_tuned_on_three_seeds(paper: str, scale: Scale) -> None:
     assert len(Request(scale, Path()).budget(paper).tuning_seeds) >= 3
+
+
+def test_fig_4_of_csgd_is_judged_on_its_own_data_alone(tmp_path: Path) -> None:
+    uneven, even = np.array([10, 50, 90]), np.array([50, 50, 50])
+    assert [row.verdict for row in examples_rows("femnist", uneven)] == [Verdict.REACHED, None, None]
+    assert [row.verdict for row in examples_rows("femnist", even)] == [Verdict.NOT_REACHED, None, None]
+    assert overall_verdict(examples_rows("shakespeare", uneven)) is None
+    medium = {row.quantity: row.measured for row in figure_4(Request("medium", tmp_path))}
+    assert medium["clients"] == "715"  # all roles, not only those that train at this scale
+
+
+def test_groups_drop_at_the_end_by_construction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def few(request: Request, stem: str, labels: Sequence[str]) -> Study:
+        base = request.settings("fedhusky", ["executor.kind=none", "run.horizon=150"])
+        return plain_study(base, labels, [1, 2], workers=1)
+
+    monkeypatch.setattr(fedhusky_schedules, "_schedules", few)
+    _, rows = run_exhibit(EXHIBITS["fedhusky/fig7"], Request("small", tmp_path))
+    literal, *others = rows
+    assert literal.headline
+    assert literal.verdict is not None
+    assert all(row.verdict is None and not row.headline for row in others)
+    assert others[-1].remark == "below half; no group is planned past T, so they drop by construction"
 
 
 def test_learning_rates_are_named_if_they_were_tuned() -> None:
