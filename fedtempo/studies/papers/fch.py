@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fedtempo.runs.config import Config, parse
-from fedtempo.studies.papers.fch_panels import BY_CLASS, CONVOLUTIONS, fch_panels
+from fedtempo.studies.papers.fch_panels import BY_CLASS, CONVOLUTIONS, MANY, fch_panels, tuned_words
 from fedtempo.studies.papers.fch_selection import ALIKE, LONG_TAIL, figure_1, skewed_by_class
 from fedtempo.studies.papers.panels import (
     PairedTimes,
@@ -21,13 +21,12 @@ from fedtempo.studies.papers.panels import (
     draw_curves,
     in_words,
     late_accuracies,
-    learning_rates,
     median_to,
     percentages,
     points_over,
     reached,
 )
-from fedtempo.studies.papers.reproduction import Exhibit, Request
+from fedtempo.studies.papers.reproduction import Exhibit, Request, flattened
 from fedtempo.studies.papers.verdicts import Effect, Row, number, shown, spread
 from fedtempo.studies.tuning.study import Study
 
@@ -97,6 +96,16 @@ def _by_class(request: Request, bases: Mapping[str, Config]) -> dict[str, Config
     }
 
 
+def _many_images(request: Request, bases: Mapping[str, Config]) -> dict[str, Config]:
+    """Return the configurations with as many images per client as `[variants.many]` says, none if nothing is said."""
+    changes = flattened(request.table("fch", "variants")["many"].get(request.scale, {}))
+    return {
+        f"{name}{MANY}": base.with_changes(changes)
+        for name, base in bases.items()
+        if changes and not name.endswith(CONVOLUTIONS)
+    }
+
+
 def _beside(
     request: Request, stem: str, bases: Mapping[str, Config], panels: Panels, readings: Sequence[str]
 ) -> dict[str, Study]:
@@ -119,7 +128,7 @@ def gain_row(name: str, study: Study, ours: str, other: str, printed: float | No
     gains = points_over(study, ours, other)
     what = f"{name}: final accuracy, {ours} over {other}, points"
     ends = ", ".join(percentages(late_accuracies(study, label)) for label in (ours, other))
-    words = "; ".join(filter(None, (ends, learning_rates(study, ours, other))))
+    words = "; ".join(filter(None, (ends, tuned_words(study, ours, other))))
     effect = Effect.of(gains)
     if printed is None:
         return Row(what, "-", effect.words(), words)
@@ -184,7 +193,8 @@ def figure_5(request: Request) -> list[Row]:
 
     The paper's text does not print Algorithm 2; it describes a screening by past utility and then a choice among the
     clients that trained. A further reading has only the first stage, after which as many clients train as with the
-    other strategies. Beside them: the loss with each batch's own prior, and labels skewed by class.
+    other strategies. Beside them: the loss with each batch's own prior, also with ten times as many images per client,
+    and labels skewed by class.
     """
     bases = _bases(request, _SKEWED, emnist_clients=360, convolutions=True)
     panels, rows = _curves(request, "fig5", bases, "fch-selection", "fch-one-stage-selection")
@@ -193,7 +203,11 @@ def figure_5(request: Request) -> list[Row]:
     by_class = fch_panels(request, "fig5-by-class", _by_class(request, bases), labels)
     draw_curves(request, "fig5-by-class", by_class, axis="rounds")
     pairs = [("fch-selection", "fedavg"), ("fch-selection", "oort"), (_OWN_PRIOR, "fedavg")]
-    return [*rows, *reading_rows(by_class, pairs)]
+    rows += reading_rows(by_class, pairs)
+    if many := _many_images(request, bases):
+        panels = fch_panels(request, "fig5-many", many, ("fedavg", _OWN_PRIOR))
+        rows += reading_rows(panels, [(_OWN_PRIOR, "fedavg")])
+    return rows
 
 
 def table_1(request: Request) -> list[Row]:
@@ -264,7 +278,7 @@ def race_rows(source: str, study: Study, ours: str = "fch", *, judged: bool = Tr
         level = share * _best(study, ours)
         effect = race(study, first, second, level).effect
         words = f"{_medians(study, level, 'oort', ours)}; {first} over {second} {effect.ratio_words}"
-        rates = learning_rates(study, "oort", ours)
+        rates = tuned_words(study, "oort", ours)
         rows.append(shown(f"{source}: time to {level:.0%}", f"{first} first", words, effect, rates))
     return [rows[0], rows[1].as_headline()] if judged else [row.unjudged() for row in rows]
 
@@ -297,7 +311,7 @@ def time_rows(source: str, study: Study, ours: str = "fch", *, judged: bool = Tr
         effect, ratios, whole = race(study, ours, "oort", level)
         words = (
             f"95 % interval of the ratio {effect.ratio_words}; the paper's {fch_h} h / {oort_h} h, here "
-            f"{_medians(study, level, ours, 'oort')}; {learning_rates(study, ours, 'oort')}"
+            f"{_medians(study, level, ours, 'oort')}; {tuned_words(study, ours, 'oort')}"
         )
         what = f"{source}: time to {level:.0%} (the paper's {accuracy:.0%}), {ours} over oort"
         direction = effect if printed < 1 else -effect
