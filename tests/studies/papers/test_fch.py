@@ -266,6 +266,20 @@ def test_own_priors_are_tried_with_ten_times_the_images(tmp_path: Path) -> None:
     assert not fch._many_images(Request("full", tmp_path), fch._bases(Request("full", tmp_path), fch._SKEWED))
 
 
+def test_figure_5_has_own_priors_in_all_three_settings_without_a_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def panels(request: Request, stem: str, bases: dict[str, Config], labels: Sequence[str]) -> dict[str, Study]:
+        return {name: ending_study(dict.fromkeys(labels, FEDAVG)) for name in bases}
+
+    monkeypatch.setattr(fch, "fch_panels", panels)
+    monkeypatch.setattr(fch, "draw_curves", lambda *_, **__: None)
+    rows = fch.figure_5(Request("medium", tmp_path, "fashion-mnist"))
+    own = {row.quantity.partition(": ")[0]: row.verdict for row in rows if "fch-loss-own-prior over" in row.quantity}
+    panel = "fashion-mnist"
+    assert own == dict.fromkeys((panel, f"{panel}, by class", f"{panel}, 1,000 images"))
+
+
 def test_labels_skewed_by_class_take_all_examples(tmp_path: Path) -> None:
     request = Request("medium", tmp_path)
     base = request.settings("fch").with_changes({"data.partition": {"kind": "dirichlet", "alpha": 0.2, "by": "client"}})
