@@ -30,7 +30,8 @@ def reproduce(
     scale: Annotated[
         str | None,
         typer.Option(
-            help="small (about a minute), medium, or full (the paper's setting); default: small, medium for all",
+            help="small (about a minute; few seeds, so mostly no verdict), medium, or full (the paper's setting) "
+            "(default: small; for all: medium)",
             show_default=False,
         ),
     ] = None,

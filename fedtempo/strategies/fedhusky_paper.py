@@ -16,6 +16,10 @@ from fedtempo.strategies.mixing import Mixer
 
 FULL_GRADIENT_STEP = Work(full_batch=True, epochs=1)
 """One step along the gradient of the client's mean loss (Eqs. 15, 16)."""
+FirstGroup = Annotated[
+    Literal["planned", "random"],
+    Doc("draw the first group's clients and their order (Section III-B 1), or plan it as all others"),
+]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -24,24 +28,22 @@ class FedHuskyPaper(HoppingGroups):
 
     Clients with similar data form clusters (step 1). A group takes one client of each cluster, in an order in which
     every client is free when the model reaches it: the exact optimum of OPT-j for each client j as head at the start
-    (step 2), of OPT-k whenever a client is released (step 4). The model hops along the group, and the result is mixed
+    (step 2), of OPT-k whenever a client is released (step 4). The first group is drawn: "the server selects one client
+    from each of the other C - 1 clusters, respectively, and randomly places them in the rest C - 1 positions" (Section
+    III-B 1). The model hops along the group, and the result is mixed
     into the global model with weight beta = (1 + gap)^(-exponent), w <- (1 - beta) * w + beta * result, where gap
     counts the versions since the group took its model (step 3, Eqs. 17, 18; zeta is `exponent`, tau `Model.version`).
     Groups end by the horizon T (step 5).
 
-    Two things that the paper prints are off by default: a random first group (Section III-B 1: "the server selects one
-    client from each of the other C - 1 clusters, respectively, and randomly places them in the rest C - 1 positions"),
-    and one gradient step per visit (Eq. 15; its text has "stochastic gradient descent", its experiments no batch size).
+    One thing that the paper prints is off by default: one gradient step per visit (Eq. 15; its text has "stochastic
+    gradient descent", its experiments no batch size).
     """
 
     count_warmup: CountWarmup = False
     on_loss: OnLoss = "skip"
     rebook: Rebook = False
     exponent: Annotated[NonNegative, Doc("how fast a stale result's weight decays; zeta in Eq. 18")] = 0.9
-    first_group: Annotated[
-        Literal["planned", "random"],
-        Doc("plan the first group as all others, or draw its clients and their order (Section III-B 1)"),
-    ] = "planned"
+    first_group: FirstGroup = "random"
     mode: Annotated[
         Literal["local-sgd", "gradient"],
         Doc("local training as in [training], or one step along the client's full gradient (Eqs. 15, 16)"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from fedtempo.errors import ConfigError
 from fedtempo.parts.construct import construct
 from fedtempo.record import Records
 from fedtempo.record.measures import busy_ratios, group_spans
-from fedtempo.runs.config import parse
+from fedtempo.runs.config import load, parse
 from fedtempo.runs.run import run as simulate
 from fedtempo.strategies import FedHusky, FedHuskyPaper, Hybrid
 from fedtempo.studies.papers.beyond_parts import FedHuskyGroups, FedHuskyHops
@@ -24,6 +25,7 @@ from tests.runtime.world import play
 from tests.strategies.test_every_strategy import BASE
 
 PAPER = {"kind": "path-loss"}
+CONFIGS = Path(__file__).parents[2] / "fedtempo" / "runs" / "configs"
 SPEEDS = {"unit": "s/visit", "speed": {"kind": "uniform", "low": 1.0, "high": 10.0}}
 
 
@@ -131,6 +133,13 @@ def test_a_random_first_group_starts_with_the_first_client_and_visits_every_clus
     assert len({tuple(sorted(group)) for group in drawn}) > 4
     assert drawn[0] == first_groups(0, first_group="random")[0]
     assert first_groups(0, first_group="random")[1][0] == 1  # the second group is planned, with client 2 as its head
+
+
+def test_the_papers_first_group_is_random_and_that_of_other_readings_is_planned() -> None:
+    assert paper().first_group == "random"
+    assert load(CONFIGS / "fedhusky-paper.toml").strategy == paper()
+    assert groups().first_group == "planned"
+    assert first_groups(3)[0] == first_groups(3, first_group="random")[0] != first_groups(3, first_group="planned")[0]
 
 
 def test_groups_after_a_random_first_one_are_planned_around_it() -> None:

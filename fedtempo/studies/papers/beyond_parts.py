@@ -16,6 +16,7 @@ from fedtempo.parts.fields import STRICT, Count, Doc, NonNegative, Positive
 from fedtempo.strategies import AsyncMemory, FedHusky, FedHuskyPaper, Psfl
 from fedtempo.strategies.asynchronous import fastest_clients
 from fedtempo.strategies.fedhusky import Paced
+from fedtempo.strategies.fedhusky_paper import FirstGroup
 from fedtempo.strategies.grouping import ClusterChoice, Reach, find_clusters
 from fedtempo.strategies.mixing import Cool, Mixer, Steady
 from fedtempo.strategies.planning.hopping import HoppingSchedule, Pace
@@ -58,8 +59,12 @@ class FedHuskyHops(FedHusky):
 
 @dataclass(frozen=True, config=STRICT)
 class FedHuskyGroups(FedHuskyPaper):
-    """FedHusky's paper with other readings of its schedule, and other ways to mix a whole group's result."""
+    """FedHusky's paper with other readings of its schedule, and other ways to mix a whole group's result.
 
+    The first group is planned, unlike in the paper.
+    """
+
+    first_group: FirstGroup = "planned"
     even_speeds: EvenSpeeds = False
     min_attempt_gap: MinAttemptGap = 0.0
     pace: Paced = None

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fedtempo.runs.config import Config, parse
+from fedtempo.studies.papers.fch_panels import BY_CLASS, CONVOLUTIONS, MANY, fch_panels, tuned_words
 from fedtempo.studies.papers.fch_selection import ALIKE, LONG_TAIL, figure_1, skewed_by_class
 from fedtempo.studies.papers.panels import (
     PairedTimes,
@@ -20,14 +21,12 @@ from fedtempo.studies.papers.panels import (
     draw_curves,
     in_words,
     late_accuracies,
-    learning_rates,
     median_to,
     percentages,
     points_over,
     reached,
-    study_panels,
 )
-from fedtempo.studies.papers.reproduction import Exhibit, Request
+from fedtempo.studies.papers.reproduction import Exhibit, Request, flattened
 from fedtempo.studies.papers.verdicts import Effect, Row, number, shown, spread
 from fedtempo.studies.tuning.study import Study
 
@@ -38,7 +37,6 @@ _SKEWED = {"kind": "dirichlet", "alpha": _ALPHA, "by": "client"}
 _TWICE, _OWN_PRIOR = "fedavg-twice", "fch-loss-own-prior"
 _WIDTHS = ("c010", "c003", "c000")
 """Suffixes of variants by the width of their confidence bounds: c = 0.1, 0.03 and 0."""
-_CONVOLUTIONS = ", convolutions"
 _TABLE_ONE = {  # FedAvg, FedProx, Oort, FCH-FL, in percent
     ("cifar10", "IID"): (74.13, 76.05, 77.83, 76.83),
     ("cifar10", "long tail"): (69.81, 75.21, 74.30, 75.70),
@@ -76,7 +74,7 @@ def _bases(
     base = request.settings("fch").with_changes({"data.partition": dict(partition)} | ({} if stragglers else ALIKE))
     bases = {base.data.source: base}
     if request.scale == "medium" and convolutions:
-        bases[f"{base.data.source}{_CONVOLUTIONS}"] = parse({**base.given, "model": {"network": "cnn-psfl"}})
+        bases[f"{base.data.source}{CONVOLUTIONS}"] = parse({**base.given, "model": {"network": "cnn-psfl"}})
     if request.scale == "full" and request.data is None:
         changes = {"data.source": "emnist", "data.clients": emnist_clients, "run.max_commits": 100}
         tables = {
@@ -92,9 +90,19 @@ def _bases(
 def _by_class(request: Request, bases: Mapping[str, Config]) -> dict[str, Config]:
     """Return the configurations with labels skewed by class, as most of the literature does, in place of by client."""
     return {
-        f"{name}, by class": skewed_by_class(request, base, _ALPHA)
+        f"{name}{BY_CLASS}": skewed_by_class(request, base, _ALPHA)
         for name, base in bases.items()
-        if not name.endswith(_CONVOLUTIONS)
+        if not name.endswith(CONVOLUTIONS)
+    }
+
+
+def _many_images(request: Request, bases: Mapping[str, Config]) -> dict[str, Config]:
+    """Return the configurations with as many images per client as `[variants.many]` says, none if nothing is said."""
+    changes = flattened(request.table("fch", "variants")["many"].get(request.scale, {}))
+    return {
+        f"{name}{MANY}": base.with_changes(changes)
+        for name, base in bases.items()
+        if changes and not name.endswith(CONVOLUTIONS)
     }
 
 
@@ -105,8 +113,8 @@ def _beside(
 
     Returns the studies of all competitors by panel name.
     """
-    bases = {name: base for name, base in bases.items() if not name.endswith(_CONVOLUTIONS)}
-    further = study_panels(request, f"{stem}-readings", bases, readings, request.budget("fch"))
+    bases = {name: base for name, base in bases.items() if not name.endswith(CONVOLUTIONS)}
+    further = fch_panels(request, f"{stem}-readings", bases, readings)
     joined = {
         name: Study({**panels[name].trials, **study.trials}, {**panels[name].runs, **study.runs})
         for name, study in further.items()
@@ -120,7 +128,7 @@ def gain_row(name: str, study: Study, ours: str, other: str, printed: float | No
     gains = points_over(study, ours, other)
     what = f"{name}: final accuracy, {ours} over {other}, points"
     ends = ", ".join(percentages(late_accuracies(study, label)) for label in (ours, other))
-    words = "; ".join(filter(None, (ends, learning_rates(study, ours, other))))
+    words = "; ".join(filter(None, (ends, tuned_words(study, ours, other))))
     effect = Effect.of(gains)
     if printed is None:
         return Row(what, "-", effect.words(), words)
@@ -148,7 +156,7 @@ def _curves(
     request: Request, stem: str, bases: Mapping[str, Config], ours: str, *one_stage: str
 ) -> tuple[Panels, list[Row]]:
     """Draw accuracies over rounds; return the studies and the final gains. one_stage: that reading's label, if any."""
-    panels = study_panels(request, stem, bases, (*_OTHERS, ours, *one_stage), request.budget("fch"))
+    panels = fch_panels(request, stem, bases, (*_OTHERS, ours, *one_stage))
     draw_curves(request, stem, panels, axis="rounds")
     pairs = [(label, other) for label in one_stage for other in ("fedavg", "oort")]
     return panels, [*gain_rows(stem, panels, ours), *reading_rows(panels, pairs)]
@@ -185,16 +193,21 @@ def figure_5(request: Request) -> list[Row]:
 
     The paper's text does not print Algorithm 2; it describes a screening by past utility and then a choice among the
     clients that trained. A further reading has only the first stage, after which as many clients train as with the
-    other strategies. Beside them: the loss with each batch's own prior, and labels skewed by class.
+    other strategies. Beside them: the loss with each batch's own prior, also with ten times as many images per client,
+    and labels skewed by class.
     """
     bases = _bases(request, _SKEWED, emnist_clients=360, convolutions=True)
     panels, rows = _curves(request, "fig5", bases, "fch-selection", "fch-one-stage-selection")
     rows += _selections(request, "fig5", bases, panels, "fch-selection", _OWN_PRIOR)
     labels = ("fedavg", "oort", "fch-selection", _OWN_PRIOR)
-    by_class = study_panels(request, "fig5-by-class", _by_class(request, bases), labels, request.budget("fch"))
+    by_class = fch_panels(request, "fig5-by-class", _by_class(request, bases), labels)
     draw_curves(request, "fig5-by-class", by_class, axis="rounds")
     pairs = [("fch-selection", "fedavg"), ("fch-selection", "oort"), (_OWN_PRIOR, "fedavg")]
-    return [*rows, *reading_rows(by_class, pairs)]
+    rows += reading_rows(by_class, pairs)
+    if many := _many_images(request, bases):
+        panels = fch_panels(request, "fig5-many", many, ("fedavg", _OWN_PRIOR))
+        rows += reading_rows(panels, [(_OWN_PRIOR, "fedavg")])
+    return rows
 
 
 def table_1(request: Request) -> list[Row]:
@@ -203,7 +216,7 @@ def table_1(request: Request) -> list[Row]:
     for name, deal in (("IID", {"kind": "iid"}), ("long tail", LONG_TAIL)):
         ours = "fch" if name == "IID" else "fch-loss"
         stem = f"table1-{name.replace(' ', '-')}"
-        panels = study_panels(request, stem, _bases(request, deal), (*_OTHERS, ours), request.budget("fch"))
+        panels = fch_panels(request, stem, _bases(request, deal), (*_OTHERS, ours))
         draw_curves(request, stem, panels, axis="rounds")
         for source, study in panels.items():
             rows += accuracy_rows(source, name, study, ours)
@@ -265,7 +278,7 @@ def race_rows(source: str, study: Study, ours: str = "fch", *, judged: bool = Tr
         level = share * _best(study, ours)
         effect = race(study, first, second, level).effect
         words = f"{_medians(study, level, 'oort', ours)}; {first} over {second} {effect.ratio_words}"
-        rates = learning_rates(study, "oort", ours)
+        rates = tuned_words(study, "oort", ours)
         rows.append(shown(f"{source}: time to {level:.0%}", f"{first} first", words, effect, rates))
     return [rows[0], rows[1].as_headline()] if judged else [row.unjudged() for row in rows]
 
@@ -273,7 +286,7 @@ def race_rows(source: str, study: Study, ours: str = "fch", *, judged: bool = Tr
 def figure_6(request: Request) -> list[Row]:
     """Reproduce Fig. 6: accuracy over time with stragglers; Oort leads at first, FCH-FL later."""
     bases = _bases(request, _SKEWED, emnist_clients=360, stragglers=True)
-    panels = study_panels(request, "fig6", bases, (*_OTHERS, "fch"), request.budget("fch"))
+    panels = fch_panels(request, "fig6", bases, (*_OTHERS, "fch"))
     draw_curves(request, "fig6", panels)
     rows = [row for source, study in panels.items() for row in race_rows(source, study)]
     readings = ("fch-one-stage", *(f"fch-{width}" for width in _WIDTHS))
@@ -298,7 +311,7 @@ def time_rows(source: str, study: Study, ours: str = "fch", *, judged: bool = Tr
         effect, ratios, whole = race(study, ours, "oort", level)
         words = (
             f"95 % interval of the ratio {effect.ratio_words}; the paper's {fch_h} h / {oort_h} h, here "
-            f"{_medians(study, level, ours, 'oort')}; {learning_rates(study, ours, 'oort')}"
+            f"{_medians(study, level, ours, 'oort')}; {tuned_words(study, ours, 'oort')}"
         )
         what = f"{source}: time to {level:.0%} (the paper's {accuracy:.0%}), {ours} over oort"
         direction = effect if printed < 1 else -effect
@@ -309,13 +322,13 @@ def time_rows(source: str, study: Study, ours: str = "fch", *, judged: bool = Tr
 
 def table_2(request: Request) -> list[Row]:
     """Reproduce Table 2: times to accuracies; on other data, to the same shares of the final accuracy."""
-    bases, budget = _bases(request, _SKEWED, emnist_clients=360, stragglers=True), request.budget("fch")
-    panels = study_panels(request, "table2", bases, (*_OTHERS, "fch", "fch-one-stage"), budget)
+    bases = _bases(request, _SKEWED, emnist_clients=360, stragglers=True)
+    panels = fch_panels(request, "table2", bases, (*_OTHERS, "fch", "fch-one-stage"))
     draw_curves(request, "table2", panels)
     rows = [row for source, study in panels.items() for row in time_rows(source, study)]
     for source, study in panels.items():
         rows += time_rows(source, study, "fch-one-stage", judged=False)
-    by_class = study_panels(request, "table2-by-class", _by_class(request, bases), ("oort", "fch"), budget)
+    by_class = fch_panels(request, "table2-by-class", _by_class(request, bases), ("oort", "fch"))
     draw_curves(request, "table2-by-class", by_class)
     return [*rows, *(row for name, study in by_class.items() for row in time_rows(name, study, judged=False))]
 

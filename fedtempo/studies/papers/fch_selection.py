@@ -14,23 +14,23 @@ from fedtempo.record.measures import participation
 from fedtempo.report.series import visit_seconds
 from fedtempo.runs.config import Config, parse
 from fedtempo.runs.world import build_world
+from fedtempo.studies.papers.fch_panels import BY_CLASS, budget_of, fch_panels, tuned_words
 from fedtempo.studies.papers.figures import draw_lines, draw_points, draw_shares
 from fedtempo.studies.papers.panels import (
     draw_curves,
     late_accuracies,
-    learning_rates,
     percentages,
     points_over,
-    save_comparison,
-    study_panels,
 )
 from fedtempo.studies.papers.reproduction import Request, flattened, save_picture
 from fedtempo.studies.papers.verdicts import Effect, Row, shown
-from fedtempo.studies.tuning.study import Study, plain_study
+from fedtempo.studies.tuning.study import Study
 
 Floats = npt.NDArray[np.float64]
 
 LONG_TAIL = {"kind": "long-tail", "imbalance": 0.5, "clients_share": 0.5}
+_CHOOSING = ("fedavg", "oort", "fch")
+"""Competitors of which it is shown whom they choose."""
 ALIKE = {"fleet.compute": {"unit": "s/visit", "speed": 10.0}}
 """Clients that take the same time: the paper has stragglers only in its efficiency experiments (Section 4.3)."""
 
@@ -52,8 +52,7 @@ def figure_1(request: Request) -> list[Row]:
     The headline is the dilemma of its panel c, which the method answers: Oort excludes slow clients with good data.
     """
     base = request.settings("fch")
-    tails, study = _tails_of_half(request, base)
-    return [*_costs(request, base), *tails, *_dilemma(request, base, study)]
+    return [*_costs(request, base), *_tails_of_half(request, base), *_dilemma(request, base)]
 
 
 def _costs(request: Request, base: Config) -> list[Row]:
@@ -75,18 +74,20 @@ def _costs(request: Request, base: Config) -> list[Row]:
     return [
         _cost(request, "fig1-a1", "imbalance factor", short, tails),
         _cost(request, "fig1-a2", "Dirichlet's alpha", even, skews),
-        _cost(request, "fig1-a2-by-class", "Dirichlet's alpha by class", even, by_class).unjudged(),
+        _cost(request, "fig1-a2-by-class", "Dirichlet's alpha by class", even, by_class, BY_CLASS).unjudged(),
     ]
 
 
-def _cost(request: Request, stem: str, name: str, claimed: str, configs: Mapping[float, Config]) -> Row:
+def _cost(
+    request: Request, stem: str, name: str, claimed: str, configs: Mapping[float, Config], suffix: str = ""
+) -> Row:
     """Draw FedAvg's final accuracy over a parameter; return whether it is higher at the last value than at the first.
 
-    configs: by the parameter's value.
+    configs: by the parameter's value. suffix: of the panels' names, which decides their budget.
     """
-    bases = {f"{value:g}": config for value, config in configs.items()}
-    panels = study_panels(request, stem, bases, ("fedavg",), request.budget("fch"))
-    ends = {value: late_accuracies(study, "fedavg") for value, study in panels.items()}
+    bases = {f"{value:g}{suffix}": config for value, config in configs.items()}
+    panels = fch_panels(request, stem, bases, ("fedavg",))
+    ends = {panel.removesuffix(suffix): late_accuracies(study, "fedavg") for panel, study in panels.items()}
     means = [statistics.fmean(values) for values in ends.values()]
     save_picture(draw_lines, request.folder, stem, list(configs), {"fedavg": means}, x=name, y="final accuracy")
     return rise_row(f"final accuracy of FedAvg over {name}", claimed, ends)
@@ -100,13 +101,13 @@ def rise_row(what: str, claimed: str, ends: Mapping[str, Sequence[float]]) -> Ro
     return shown(what, claimed, f"{words}; last over first {effect.words(1, ' points')}", effect)
 
 
-def _tails_of_half(request: Request, base: Config) -> tuple[list[Row], Study]:
+def _tails_of_half(request: Request, base: Config) -> list[Row]:
     """Reproduce panel b: Oort's accuracy, and how often it picks clients with a long tail."""
-    name, labels, budget = "half long tails", ("fedavg", "oort", "fch"), request.budget("fch")
+    name = "half long tails"
     config = base.with_changes({"data.partition": {**LONG_TAIL, "imbalance": 0.05}})
-    study = study_panels(request, "fig1-b", {name: config}, labels, budget)[name]
+    study = fch_panels(request, "fig1-b", {name: config}, _CHOOSING)[name]
     draw_curves(request, "fig1-b", {name: study}, axis="rounds")
-    tails = [_evenness(config, seed) < 0.95 for seed in budget.seeds]  # 0.84 for clients with a tail
+    tails = [_evenness(config, seed) < 0.95 for seed in budget_of(request, name).seeds]  # 0.84 for clients with a tail
     picks = _picks(study)
     by_tail = {
         label: {
@@ -123,14 +124,14 @@ def _tails_of_half(request: Request, base: Config) -> tuple[list[Row], Study]:
     ends = ", ".join(f"{label} {percentages(late_accuracies(study, label))}" for label in ("oort", "fedavg"))
     gaps = points_over(study, "oort", "fedavg")
     return [
-        alike_row("final accuracy, Oort and FedAvg, half long tails", ends, gaps, learning_rates(study)),
+        alike_row("final accuracy, Oort and FedAvg, half long tails", ends, gaps, tuned_words(study)),
         fewer_row(
             "picks of a client with a long tail and of another, Oort",
             "fewer",
             by_tail["oort"]["long tail"],
             by_tail["oort"]["other"],
         ),
-    ], study
+    ]
 
 
 def alike_row(what: str, words: str, gaps: Sequence[float], remark: str = "") -> Row:
@@ -154,14 +155,12 @@ def fewer_row(
     return shown(what, claimed, f"{words}; below {limit}that by {effect.words()}", effect, remark)
 
 
-def _dilemma(request: Request, base: Config, tuned: Study) -> list[Row]:
-    """Reproduce panel c: whether slow clients with good data are picked; learning rates as in panel b."""
-    labels, seeds = tuple(tuned.runs), request.budget("fch").seeds
-    rates = {f"compare.{label}.training.lr": tuned.chosen(label)["training.lr"] for label in labels}
-    config = base.with_changes({"data.partition": {"kind": "dirichlet", "alpha": 0.3, "by": "client"}, **rates})
-    study = plain_study(config, labels, seeds)
-    save_comparison(request, "fig1-c", config, study)
-    evenness = [_evenness(config, seed) for seed in seeds]
+def _dilemma(request: Request, base: Config) -> list[Row]:
+    """Reproduce panel c: whether slow clients with good data are picked."""
+    name = "skewed labels"
+    config = base.with_changes({"data.partition": {"kind": "dirichlet", "alpha": 0.3, "by": "client"}})
+    study = fch_panels(request, "fig1-c-runs", {name: config}, _CHOOSING)[name]
+    evenness = [_evenness(config, seed) for seed in budget_of(request, name).seeds]
     seconds = [visit_seconds(run) for run in study.records["fedavg"]]  # whose picks are random
     picks = _picks(study)
     save_picture(

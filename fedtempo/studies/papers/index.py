@@ -60,7 +60,8 @@ class Entry:
     page: address of the result's own page, None (and the fields after it empty) if the exhibit was not run.
     cpu_minutes: None in results that were written before it was recorded. verdict_counts: rows of the result per
     verdict, in the order of `Verdict`. stale: whether code or settings that decided the result have changed since.
-    checked: number of its runs that later code was shown to give the same bits, 0 if none ran again.
+    checked: number of its runs that later code was shown to give the same bits, 0 if none ran again. few_seeds: whether
+    it has no verdict because its runs have too few seeds.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Entry:
     verdict: Verdict | None = None
     stale: bool = False
     checked: int = 0
+    few_seeds: bool = False
 
 
 def index_page(folder: Path) -> str:
@@ -121,4 +123,5 @@ def _entry(exhibit: Exhibit, folder: Path, results: Mapping[str, tuple[Path, Map
         verdict=result["verdict"],
         stale=is_stale(result),
         checked=result.get("checked", {}).get("runs", 0),
+        few_seeds=result.get("few_seeds", False),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -16,14 +17,17 @@ from fedtempo.parts.text_files import parse_json, parse_toml
 from fedtempo.record import write_json
 from fedtempo.record.folder import environment
 from fedtempo.runs.identity import strategy_modules
+from fedtempo.studies.papers.certain import unjudge_certain
 from fedtempo.studies.papers.freshness import decided_by
 from fedtempo.studies.papers.pages import render
-from fedtempo.studies.papers.reproduction import Exhibit, Request
+from fedtempo.studies.papers.reproduction import SETTINGS, Exhibit, Request
 from fedtempo.studies.papers.verdicts import Row, overall_verdict
 from fedtempo.studies.papers.witnesses import write_witnesses
-from fedtempo.studies.tuning.trials import FinishedRun, ledger, shared_workers
+from fedtempo.studies.tuning.trials import FinishedRun, NotedRun, ledger, shared_workers
 
 RESULT = "result.json"
+_LEAST_SEEDS = 5
+"""Seeds that a verdict needs if something is trained."""
 
 
 def run_exhibit(
@@ -39,7 +43,10 @@ def run_exhibit(
     """
     began_s, load = _cpu_s(), os.getloadavg()[0]
     with shared_workers(workers, ray), ledger(finished) as runs:
-        rows = exhibit.reproduce(request)
+        rows: Sequence[Row] = unjudge_certain(exhibit.name, exhibit.reproduce(request))
+    few_seeds = has_few_seeds(exhibit, request, runs.noted)
+    if few_seeds:
+        rows = [row.unjudged() for row in rows]
     request.earlier_s.append(runs.reused_s)
     setting = measured_settings(request.folder) if exhibit.data else {}
     strategies = strategy_modules(run.config for run in runs.noted)
@@ -54,6 +61,7 @@ def run_exhibit(
         "cpu_s": round(_cpu_s() - began_s + sum(request.earlier_s), 1),
         "environment": {**environment(None), "load": round(load, 2)},
         "decided_by": decided_by(exhibit.reproduce.__module__, request.settings_read, strategies),
+        **({"few_seeds": True} if few_seeds else {}),
         "verdict": overall_verdict(rows),
         "rows": [asdict(row) for row in rows],
     }
@@ -65,10 +73,37 @@ def run_exhibit(
         command=result["command"],
         setting=setting,
         pictures=[path.name for path in sorted(request.folder.glob("*.png"))],
+        few_seeds=few_seeds,
+        least_seeds=_LEAST_SEEDS,
         rows=rows,
     )
     (request.folder / "result.md").write_text(page, encoding="utf-8")
     return title, rows
+
+
+def has_few_seeds(exhibit: Exhibit, request: Request, noted: Sequence[NotedRun]) -> bool:
+    """Return whether something was trained, but nothing with as many seeds as a verdict needs.
+
+    noted: all runs, of which those of tuning seeds do not count. A contest notes one run per competitor; it has enough
+    seeds at all scales but the small one.
+    """
+    if exhibit.page is not None:
+        return request.scale == "small"
+    seeds: dict[str, set[int]] = {}
+    for label, config, _ in noted:
+        if config.executor.kind != "none":
+            tables = {**config.tables, "run": {**config.tables["run"], "seed": None}}
+            seeds.setdefault(json.dumps([label, tables], sort_keys=True, default=str), set()).add(config.run.seed)
+    tuning = _tuning_seeds(request)
+    return bool(seeds) and max(len(of_one - tuning) for of_one in seeds.values()) < _LEAST_SEEDS
+
+
+def _tuning_seeds(request: Request) -> set[int]:
+    """Return the tuning seeds of the scale in all files of settings that were read."""
+    files = [parse_toml((SETTINGS / f"{stem}.toml").read_text(encoding="utf-8")) for stem in request.settings_read]
+    tables = [table for tables in files for table in tables.values() if isinstance(table, dict)]
+    budgets = [table[request.scale] for table in tables if isinstance(table.get(request.scale), dict)]
+    return {seed for budget in budgets for seed in budget.get("tuning_seeds", ())}
 
 
 def command(exhibit: Exhibit, request: Request) -> str:

@@ -41,10 +41,15 @@ def study_panels(
         )
         for name, base in bases.items()
     }
+    save_panels(request, stem, bases, panels)
+    return panels
+
+
+def save_panels(request: Request, stem: str, bases: Mapping[str, Config], panels: Panels) -> None:
+    """Write all numbers of panels to `<stem>.json`, and the configuration of each to its own file."""
     for name, study in panels.items():
         save_comparison(request, stem if len(panels) == 1 else f"{stem}-{slug(name)}", bases[name], study)
     write_json(request.folder / f"{stem}.json", {name: study.facts() for name, study in panels.items()})
-    return panels
 
 
 def save_comparison(request: Request, stem: str, base: Config, study: Study) -> None:

@@ -42,10 +42,11 @@ TABLE_ONE = {
 LENGTHS = {
     10: (1, 2, 3, 5, 10),
     20: (1, 2, 4, 5, 10),
-    50: (2, 5, 7, 10, 25),
-    100: (4, 5, 10, 20),
-    200: (8, 10, 20, 25),
+    50: (1, 2, 5, 7, 10, 25),
+    100: (1, 2, 4, 5, 10, 20),
+    200: (1, 4, 8, 10, 20, 25),
 }
+"""Lengths to train with, by clients per round; 1 is parallel training."""
 _CONSTANTS = Constants(gradient_variance=1.0, gradient_spread=0.4259, visit_s=2.5, visit_variance=1.0)
 """Fitted to the theoretical values of Table I."""
 _VISITS_S, _DEVIATION = np.array((0.5, 1.0, 2.0, 4.0, 5.0)), 0.2
@@ -157,25 +158,19 @@ def sampling_rows(name: str, seconds: Mapping[str, Sequence[np.ndarray]]) -> lis
 def _runs_by_length(
     request: Request, clients: int, lengths: Mapping[int, int]
 ) -> tuple[dict[int, Sequence[Records]], str]:
-    """Return runs to the target by sequence length, and a remark; all with psfl's best learning rate.
+    """Return runs to the target by sequence length, and a remark with the learning rates.
 
+    The learning rate is tuned for every length, on the same grid and seeds: longer sequences make more steps per round.
     clients: per round. lengths: the width for each length.
     """
     base, budget = reduced_settings(request), request.budget("psfl")
     if clients > base.n_clients:
         return {}, f"not measured: {base.n_clients} clients"
-    tuned = study_panels(
-        request,
-        f"tuning-{clients}",
-        {"psfl": everyone(base, clients)},
-        ("psfl",),
-        replace(budget, seeds=budget.seeds[:1]),
-    )["psfl"]
-    at_best = base.with_changes({**tuned.chosen("psfl"), "run.stop_at_target": True})
-    config = with_lengths(at_best, clients, lengths)
-    study = plain_study(config, [f"S{length}" for length in lengths], budget.seeds)
-    save_comparison(request, f"lengths-{clients}", config, study)
-    return {length: study.records[f"S{length}"] for length in lengths}, learning_rates(tuned)
+    config = with_lengths(base.with_changes({"run.stop_at_target": True}), clients, lengths)
+    stem, labels = f"lengths-{clients}", [f"S{length}" for length in lengths]
+    panel = f"{clients} clients a round"
+    study = study_panels(request, stem, {panel: config}, labels, budget)[panel]
+    return {length: study.records[f"S{length}"] for length in lengths}, learning_rates(study)
 
 
 def with_lengths(base: Config, clients: int, lengths: Mapping[int, int]) -> Config:

@@ -190,13 +190,14 @@ def reproduce(
 ) -> Reproduction:
     """Reproduce a paper's figure or table (`fedtempo reproduce`).
 
-    folder: a new folder for pictures and numbers (default: under runs/). scale: "small" (about a minute), "medium", or
-    "full", the paper's setting. data: a source that replaces the paper's. results: a folder of results, in which this
-    one replaces an earlier one; not with `folder`. cells: of a contest, the cells that may run; others keep what is up
-    to date of the earlier result, or are left out. workers: number of worker processes, which run in parallel; a script
-    must guard its start with `if __name__ == "__main__"`. ray: address of a Ray cluster that runs instead of them, or
-    "local" for a new one on this machine. Raises ConfigError for an unknown name or scale, a folder that is not empty,
-    fewer than one worker, or a cluster that cannot be reached.
+    folder: a new folder for pictures and numbers (default: under runs/). scale: "small" (about a minute; with fewer
+    than five seeds there is no verdict), "medium", or "full", the paper's setting. data: a source that replaces the
+    paper's. results: a folder of results, in which this one replaces an earlier one; not with `folder`. cells: of a
+    contest, the cells that may run; others keep what is up to date of the earlier result, or are left out. workers:
+    number of worker processes, which run in parallel; a script must guard its start with `if __name__ == "__main__"`.
+    ray: address of a Ray cluster that runs instead of them, or "local" for a new one on this machine. Raises
+    ConfigError for an unknown name or scale, a folder that is not empty, fewer than one worker, or a cluster that
+    cannot be reached.
     """
     if workers < 1:
         raise ConfigError(f"workers = {workers}: must be at least 1")

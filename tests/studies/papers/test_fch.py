@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fedtempo.studies.papers import fch
+from fedtempo.runs.config import Config
+from fedtempo.studies.papers import fch, fch_panels
 from fedtempo.studies.papers.directions import TAILS, loss_rows
+from fedtempo.studies.papers.fch_panels import budget_of, grid_of
 from fedtempo.studies.papers.fch_selection import alike_row, dilemma_rows, fewer_row, rise_row, skewed_by_class
-from fedtempo.studies.papers.reproduction import SCALES, Request
+from fedtempo.studies.papers.reproduction import SCALES, Request, Scale
 from fedtempo.studies.papers.verdicts import Verdict, overall_verdict
 from fedtempo.studies.tuning.study import Study
+from fedtempo.studies.tuning.trials import Grid, Trial, grid_points
 from tests.studies.papers.ending_runs import ending_study, racing_study
 
 R, D, S, N = Verdict.REACHED, Verdict.DIRECTION, Verdict.NOT_SHOWN, Verdict.NOT_REACHED
@@ -184,7 +189,6 @@ def test_without_slow_clients_that_have_good_data_there_is_no_headline_of_figure
 @pytest.mark.parametrize("scale", SCALES)
 def test_readings_differ_from_the_papers_in_what_their_names_say(scale: str, tmp_path: Path) -> None:
     request = Request(scale, tmp_path)  # type: ignore[arg-type]
-    assert len(request.budget("fch").seeds) >= (3 if scale == "small" else 5)
     config = request.settings("fch")
     for ours in ("fch", "fch-selection"):
         for suffix, width in (("", 1.0), ("-c010", 0.1), ("-c003", 0.03), ("-c000", 0.0)):
@@ -193,6 +197,87 @@ def test_readings_differ_from_the_papers_in_what_their_names_say(scale: str, tmp
     assert twice.clients_per_round == both.clients_per_round * both.screened  # type: ignore[attr-defined]
     assert config.for_comparison("fch-loss-own-prior").training.loss == "batch-adjusted"
     assert config.for_comparison("fch-loss").training.loss == "logit-adjusted"
+
+
+def test_panels_whose_runs_take_longer_have_fewer_seeds(tmp_path: Path) -> None:
+    request = Request("medium", tmp_path)
+    assert len(budget_of(request, "fashion-mnist").seeds) == 10
+    for panel in ("fashion-mnist, convolutions", "fashion-mnist, by class"):
+        assert len(budget_of(request, panel).seeds) == 5
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("of", ["study", "dear"])
+def test_other_methods_are_tried_with_at_least_as_many_settings_as_fch_fl(
+    scale: Scale, of: str, tmp_path: Path
+) -> None:
+    request = Request(scale, tmp_path)
+    budget = request.budget("fch", of)
+    tried = {label: grid_of(request, label, budget) for label in request.settings("fch").variants}
+    sizes = {label: len(grid_points(grid)) for label, grid in tried.items()}
+    assert sizes.pop("fedprox") == 1.5 * sizes["fch"]
+    assert set(sizes.values()) == {len(budget.lr)}
+    assert tried["fedprox"]["strategy.mu"] == [0.01, 0.1, 1.0]
+    assert tried["oort"]["strategy.over_commitment"] == [1.0, 1.3]
+    for own in ("fedprox", "oort"):  # the same range of rates, more coarsely
+        assert set(tried[own]["training.lr"]) < set(budget.lr)
+
+
+def test_each_competitor_runs_with_the_best_of_its_own_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: dict[str, dict[str, object]] = {}
+
+    def best_is_last(base: Config, labels: Sequence[str], grid: Grid, seeds: Sequence[int]) -> dict[str, list[Trial]]:
+        points = grid_points(grid)[::-1]
+        return {label: [Trial(label, point, (None,), (0.5,)) for point in points] for label in labels}
+
+    def run_settings(
+        base: Config, settings: dict[str, dict[str, object]], seeds: Sequence[int]
+    ) -> dict[str, list[Any]]:
+        ran.update(settings)
+        return {label: [] for label in settings}
+
+    monkeypatch.setattr(fch_panels, "tune", best_is_last)
+    monkeypatch.setattr(fch_panels, "run_settings", run_settings)
+    monkeypatch.setattr(fch_panels, "save_panels", lambda *_: None)
+    request = Request("medium", tmp_path)
+    bases = {"fashion-mnist": request.settings("fch")}
+    study = fch_panels.fch_panels(request, "fig3", bases, ("oort", "fedavg", "fedprox", "fch"))["fashion-mnist"]
+    assert ran == {
+        "oort": {"training.lr": 0.3, "strategy.over_commitment": 1.3},
+        "fedavg": {"training.lr": 0.6},
+        "fedprox": {"training.lr": 0.3, "strategy.mu": 1.0},
+        "fch": {"training.lr": 0.6},
+    }
+    assert fch_panels.tuned_words(study, "oort", "fch") == "oort lr 0.3, over_commitment 1.3; fch lr 0.6"
+    assert list(study.trials) == ["oort", "fedavg", "fedprox", "fch"]
+
+
+def test_own_priors_are_tried_with_ten_times_the_images(tmp_path: Path) -> None:
+    request = Request("medium", tmp_path, "fashion-mnist")
+    many = fch._many_images(request, fch._bases(request, fch._SKEWED, convolutions=True))
+    ((name, config),) = many.items()
+    assert config.data.examples_per_client == 1000
+    assert config.tables["data"]["partition"]["by"] == "client"
+    assert config.run.max_commits == 40
+    assert len(budget_of(request, name).seeds) == 5
+    assert config.for_comparison("fch-loss-own-prior").training.loss == "batch-adjusted"
+    assert not fch._many_images(Request("full", tmp_path), fch._bases(Request("full", tmp_path), fch._SKEWED))
+
+
+def test_figure_5_has_own_priors_in_all_three_settings_without_a_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def panels(request: Request, stem: str, bases: dict[str, Config], labels: Sequence[str]) -> dict[str, Study]:
+        return {name: ending_study(dict.fromkeys(labels, FEDAVG)) for name in bases}
+
+    monkeypatch.setattr(fch, "fch_panels", panels)
+    monkeypatch.setattr(fch, "draw_curves", lambda *_, **__: None)
+    rows = fch.figure_5(Request("medium", tmp_path, "fashion-mnist"))
+    own = {row.quantity.partition(": ")[0]: row.verdict for row in rows if "fch-loss-own-prior over" in row.quantity}
+    panel = "fashion-mnist"
+    assert own == dict.fromkeys((panel, f"{panel}, by class", f"{panel}, 1,000 images"))
 
 
 def test_labels_skewed_by_class_take_all_examples(tmp_path: Path) -> None:

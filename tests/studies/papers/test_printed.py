@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedtempo.studies.papers import psfl
-from fedtempo.studies.papers.csgd import saved_rows
+from fedtempo.studies.papers import fedhusky_schedules, psfl
+from fedtempo.studies.papers.csgd import examples_rows, figure_4, saved_rows
 from fedtempo.studies.papers.fedhusky import _ratios, claims
+from fedtempo.studies.papers.output import run_exhibit
 from fedtempo.studies.papers.panels import PairedTimes, first_to_reach, learning_rates, weakest
 from fedtempo.studies.papers.psfl_structure import TABLE_ONE, _by_theory, best_length, everyone, sampling_rows
-from fedtempo.studies.papers.reproduction import Request
+from fedtempo.studies.papers.registry import EXHIBITS
+from fedtempo.studies.papers.reproduction import SETTINGS, Request, Scale
 from fedtempo.studies.papers.verdicts import Effect, Verdict, overall_verdict
-from fedtempo.studies.tuning.study import Study
+from fedtempo.studies.tuning.study import Study, plain_study
 from tests.studies.papers.made_up import a_run, a_study, reaching
 
 EARLY, LATE = (300.0, 320.0, 310.0, 290.0, 305.0), (600.0, 610.0, 640.0, 590.0, 620.0)
@@ -211,21 +215,70 @@ def test_fig_5_is_judged_by_the_literal_method_alone(tmp_path: Path) -> None:
     assert fig_5(never, EARLY, order, request)[1] is Verdict.NOT_REACHED
 
 
+TABLES_OF_SEEDS = [
+    (path.stem, name, scale)
+    for path in sorted(SETTINGS.glob("*.toml"))
+    for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items()
+    if isinstance(table, dict)
+    for scale, budget in table.items()
+    if isinstance(budget, dict) and "seeds" in budget
+]
+
+
+def test_every_file_of_settings_has_seeds() -> None:
+    assert {paper for paper, _, _ in TABLES_OF_SEEDS} == {path.stem for path in SETTINGS.glob("*.toml")}
+
+
+@pytest.mark.parametrize(("paper", "of", "scale"), TABLES_OF_SEEDS)
+def test_no_seed_of_a_comparison_is_used_to_tune(paper: str, of: str, scale: Scale) -> None:
+    budget = Request(scale, Path()).table(paper, of)[scale]
+    assert len(set(budget["seeds"])) == len(budget["seeds"])
+    assert not set(budget["seeds"]) & set(budget["tuning_seeds"])
+
+
+@pytest.mark.parametrize(("paper", "of", "scale"), [each for each in TABLES_OF_SEEDS if each[2] != "small"])
+def test_every_study_has_five_seeds(paper: str, of: str, scale: Scale) -> None:
+    assert len(Request(scale, Path()).table(paper, of)[scale]["seeds"]) >= 5
+
+
 @pytest.mark.parametrize(
-    ("paper", "of"),
+    ("paper", "scale"),
     [
-        ("psfl", "study"),
-        ("psfl-direction", "study"),
-        ("csgd", "study"),
-        ("csgd-roles", "study"),
-        ("csgd-direction", "study"),
-        ("fedhusky", "study"),
-        ("fedhusky", "variants"),
+        *((f"{paper}-direction", "small") for paper in ("psfl", "fch", "csgd", "hybrid-fl")),
+        *((paper, "medium") for paper in ("psfl", "fch", "csgd", "csgd-roles", "hybrid-fl")),
+        ("claims", "small"),
     ],
 )
-@pytest.mark.parametrize("scale", ["medium", "full"])
-def test_every_study_has_five_seeds(paper: str, of: str, scale: str) -> None:
-    assert len(Request(scale, Path()).budget(paper, of).seeds) >= 5  # type: ignore[arg-type]
+def test_studies_whose_runs_take_seconds_have_ten_seeds(paper: str, scale: Scale) -> None:
+    assert len(Request(scale, Path()).budget(paper).seeds) >= 10
+
+
+@pytest.mark.parametrize(("paper", "scale"), [("claims", "small"), ("psfl", "medium")])
+def test_learning_rates_that_decide_an_order_are_tuned_on_three_seeds(paper: str, scale: Scale) -> None:
+    assert len(Request(scale, Path()).budget(paper).tuning_seeds) >= 3
+
+
+def test_fig_4_of_csgd_is_judged_on_its_own_data_alone(tmp_path: Path) -> None:
+    uneven, even = np.array([10, 50, 90]), np.array([50, 50, 50])
+    assert [row.verdict for row in examples_rows("femnist", uneven)] == [Verdict.REACHED, None, None]
+    assert [row.verdict for row in examples_rows("femnist", even)] == [Verdict.NOT_REACHED, None, None]
+    assert overall_verdict(examples_rows("shakespeare", uneven)) is None
+    medium = {row.quantity: row.measured for row in figure_4(Request("medium", tmp_path))}
+    assert medium["clients"] == "715"  # all roles, not only those that train at this scale
+
+
+def test_groups_drop_at_the_end_by_construction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def few(request: Request, stem: str, labels: Sequence[str]) -> Study:
+        base = request.settings("fedhusky", ["executor.kind=none", "run.horizon=150"])
+        return plain_study(base, labels, [1, 2], workers=1)
+
+    monkeypatch.setattr(fedhusky_schedules, "_schedules", few)
+    _, rows = run_exhibit(EXHIBITS["fedhusky/fig7"], Request("small", tmp_path))
+    literal, *others = rows
+    assert literal.headline
+    assert literal.verdict is not None
+    assert all(row.verdict is None and not row.headline for row in others)
+    assert others[-1].remark == "below half; no group is planned past T, so they drop by construction"
 
 
 def test_learning_rates_are_named_if_they_were_tuned() -> None:
