@@ -158,10 +158,12 @@ class Requests:
             raise ClientUnavailable(client, answer.failure.reason)
         if answer.refusal is not None:
             self._visits.end(visit, "unavailable")
-            self._warn(f"client {client.name} rejects the request: {answer.refusal}")
+            if (line := self._visits.refusals.add(client, answer.refusal, self._loop.run_s)) is not None:
+                self._warn(line)
             raise ClientUnavailable(client, f"it rejects the request: {answer.refusal}")
         if answer.flaw is not None:
             self.reject(visit, answer.flaw)
+        self._visits.refusals.forgive(client)
 
     def reject(self, visit: Visit[LiveVisitState], flaw: str) -> NoReturn:
         """End a visit whose update is unusable, and tell its client why.
