@@ -7,7 +7,11 @@ the others' by more than a factor. As long as liars are fewer than half, this me
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from fedtempo.federation import Client
 
 MOST_TIMES = 100.0
 """A client may announce this many times as many examples as the median of the others, and be as many times as slow."""
@@ -51,6 +55,27 @@ def objections(examples: Mapping[str, int], factor: float) -> dict[str, str]:
         for (name, number), median in zip(examples.items(), medians_of_others(list(examples.values())))
         if number > factor * median
     }
+
+
+class Patience:
+    """Bounds how long the server waits for one client by what it expects of the others.
+
+    What it expects of a client follows from the number of examples that this announces, and from how long it took.
+    """
+
+    def __init__(self, clients: Sequence[Client], expected_s: Callable[[Client], float]) -> None:
+        """expected_s: returns the seconds that the server expects of a client's visit now."""
+        self._expected_s = expected_s
+        self._of = np.array([expected_s(client) for client in clients])
+
+    def share(self, client: Client) -> float:
+        """Return by which factor, at most 1, to shorten a wait: a client may take `MOST_TIMES` the others' median."""
+        own = self._of[client.id] = self._expected_s(client)
+        others = np.delete(self._of, client.id)
+        if len(others) < FEWEST or own <= 0:
+            return 1.0
+        middle = len(others) // 2
+        return min(1.0, MOST_TIMES * float(np.partition(others, middle)[middle]) / own)
 
 
 def credited(examples: Sequence[int], max_change: float) -> list[int]:

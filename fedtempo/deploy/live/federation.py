@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fedtempo.deploy.live.announced import credited
+from fedtempo.deploy.live.announced import Patience, credited
 from fedtempo.deploy.live.event_log import EventLog
 from fedtempo.deploy.live.joining import Admission, LateJoiners
 from fedtempo.deploy.live.loop import RunLoop
@@ -140,6 +140,7 @@ class LiveFederation(Central):
             rules=rules,
             exchanged=server.exchanged,
             base=server.base,
+            patience=Patience(self._clients, lambda client: self.estimate(client).visit_s),
         )
 
     # What a strategy sees -------------------------------------------------------------------------------------------

@@ -15,10 +15,11 @@ import pytest
 
 from fedtempo.deploy.client.answers import Answers
 from fedtempo.deploy.client.settings import parse_client
-from fedtempo.deploy.live.announced import credited, medians_of_others, most_times, objections
+from fedtempo.deploy.live.announced import Patience, credited, medians_of_others, most_times, objections
 from fedtempo.deploy.live.joining import Admission, wait_for_clients
 from fedtempo.deploy.live.messages import Call, Reply
 from fedtempo.deploy.run import deploy_to_folder
+from fedtempo.federation import Client
 from fedtempo.record import load_run
 from tests.deploy.live.deployments import config
 from tests.deploy.live.loopback import Loopback, digits_clients
@@ -140,3 +141,39 @@ def test_a_long_tail_of_sizes_is_welcome(sizes: tuple[int, ...], lr: float, tmp_
     records = load_run(tmp_path / "run")
     assert records.visits["client"].tolist().count(3) == 2
     assert (records.visits["outcome"] == "done").all()
+
+
+def test_no_client_is_waited_for_more_than_100_times_as_long_as_the_others(tmp_path: Path) -> None:
+    """The number of examples makes the expected time; without a limit on it, the time still has one."""
+    grid = Loopback(digits_clients(4))
+    honest = announcing(10**9, 0.0)
+    grid.change = lambda call, reply: None if call.node == LIAR and call.kind == "train" else honest(call, reply)
+    changes: dict[str, Any] = {
+        "fleet__compute": {"unit": "s/example", "speed": 0.001},
+        "fleet__estimates": "exact",
+        "server__deadline": 2.0,
+        "deploy__max_change": 0.0,
+        "deploy__deadline_floor_s": 0.5,
+        "deploy__outage_s": 1.0,
+        "run__horizon": 20.0,
+    }
+    deploy_to_folder(config(data__clients=4, run__max_commits=1, **changes), tmp_path / "run", grid)
+    grid.close()
+    ttl = {call.node: call.ttl_s for call in grid.calls if call.kind == "train"}
+    assert ttl[LIAR] == pytest.approx(2 * (2.0 * 100 * 0.02) + 1.0)
+    assert ttl[100] == pytest.approx(2 * 0.5 + 1.0)
+    visits = load_run(tmp_path / "run").visits
+    assert visits["outcome"][visits["client"] == 3].tolist() == ["late"]
+
+
+def test_patience_follows_what_is_expected_of_the_others() -> None:
+    clients = [Client(i, 20, None, False, f"c{i}") for i in range(4)]
+    expected = [1.0, 2.0, 3.0, 150.0]
+    patience = Patience(clients, lambda client: expected[client.id])
+    assert patience.share(clients[3]) == 1.0
+    expected[3] = 800.0  # it takes longer each time
+    assert patience.share(clients[3]) == pytest.approx(200 / 800)
+    assert patience.share(clients[0]) == 1.0
+    expected[:3] = [0.0, 0.0, 0.0]
+    assert [patience.share(client) for client in clients[:3]] == [1.0, 1.0, 1.0]
+    assert Patience(clients[:2], lambda client: 10.0**client.id).share(clients[1]) == 1.0
