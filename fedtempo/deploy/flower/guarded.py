@@ -58,7 +58,7 @@ class ControlGuard:
 
     def _admits(self, scope: Scope) -> bool:
         path = scope["path"]
-        if path == _HEALTH or (path.startswith(_OPEN) and path not in _GUARDED):
+        if path == _HEALTH or (path.startswith(_OPEN) and path.rstrip("/") not in _GUARDED):
             return True
         given = dict(scope["headers"]).get(HEADER.encode(), b"")
         return hmac.compare_digest(given, self._secret)
