@@ -20,6 +20,9 @@ DIFFERS = 1.25
 _MOST = 1e6
 """Largest load and number of processors that make sense."""
 
+_FEWEST_CPUS = 0.01
+"""Smallest number of processors that makes sense: a container may use a part of one."""
+
 
 class Load(NamedTuple):
     """A machine's load average (processes that run or wait for a processor), and the processors that may be used."""
@@ -53,7 +56,7 @@ def read_load(value: Any) -> Load | None:
     if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in value):
         return None
     average, cpus = value
-    if not (0 <= average <= _MOST and 0 < cpus <= _MOST):  # false for NaN, too
+    if not (0 <= average <= _MOST and _FEWEST_CPUS <= cpus <= _MOST):  # false for NaN, too
         return None
     return Load(float(average), float(cpus))
 

@@ -17,6 +17,7 @@ import numpy as np
 from fedtempo.data.dataset import Dataset
 from fedtempo.data.sources import NOTHING
 from fedtempo.deploy.garbage import frequent_collections
+from fedtempo.deploy.live.announced import most_times
 from fedtempo.deploy.live.event_log import EventLog, Interruption, ReceivedModelFiles, online_at_the_end
 from fedtempo.deploy.live.federation import LiveFederation
 from fedtempo.deploy.live.joining import Admission, JoinedClient, wait_for_clients, wait_for_nodes
@@ -351,7 +352,14 @@ def _play(
 def _admission(config: Config, dataset: Dataset) -> Admission:
     """Return what the run demands of clients that join it."""
     names = DataNames(dataset.class_names, dataset.feature_names)
-    return Admission(config.deploy.names, input_shape(dataset.test_x), dataset.task, dataset.n_classes, names)
+    return Admission(
+        config.deploy.names,
+        input_shape(dataset.test_x),
+        dataset.task,
+        dataset.n_classes,
+        names,
+        most_times(config.deploy.max_change),
+    )
 
 
 def _initial(config: Config, dataset: Dataset) -> InitialState | None:

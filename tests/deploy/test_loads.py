@@ -21,7 +21,7 @@ from tests.deploy.live.deployments import config
 from tests.deploy.live.loopback import Loopback, digits_clients
 
 ODD = [None, 1.0, "1", [], [1.0], [1.0, 2, 3], ["1", 2], [True, 2], [math.nan, 2], [math.inf, 2], [-1.0, 2], [1.0, 0]]
-ODD += [[1.0, math.nan], [10**400, 2], [1.0, 10**400], [[1.0], 2], {"average": 1.0}]
+ODD += [[1.0, 5e-324], [1.0, 0.009], [1.0, math.nan], [10**400, 2], [1.0, 10**400], [[1.0], 2], {"average": 1.0}]
 
 
 @pytest.fixture
@@ -70,6 +70,11 @@ def test_loads_differ_if_programs_wait_a_quarter_longer_for_a_processor() -> Non
     assert len(differences(one, {"": Load(0.1, 2)})) == 1
     assert differences({"": Load(0.1, 2)}, {"": Load(2.4, 2)}) == []
     assert differences(one, {}) == []
+    extremes = [Load(0.0, 0.01), Load(1e6, 0.01), Load(5e-324, 1e6), Load(1e6, 1e6)]
+    assert all(read_load(list(load)) == load for load in extremes)
+    for before in extremes:
+        for then in extremes:
+            assert len(differences({"": before}, {"": then})) == (before.wait != then.wait)
     many = {f"c{number}": Load(0.0, 1) for number in range(9)}
     assert differences(many, dict.fromkeys(many, Load(5.0, 1)))[3:] == ["and 6 more machines"]
 

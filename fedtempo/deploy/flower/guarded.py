@@ -1,4 +1,4 @@
-"""Flower's SuperLink with a secret in front of everything but the clients' interface.
+"""Flower's SuperLink with a secret in front of everything but the clients' interface, where clients only reply.
 
 python -m fedtempo.deploy.flower.guarded SECRET_FILE ARGUMENTS ...
 
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fedtempo.errors import ConfigError
+from fedtempo.parts.foreign_text import one_line
 
 CONTROL_FILE = "control.secret"
 """Name of the file with the secret, in a folder of keys."""
@@ -57,7 +58,7 @@ class ControlGuard:
 
     def _admits(self, scope: Scope) -> bool:
         path = scope["path"]
-        if path == _HEALTH or (path.startswith(_OPEN) and path not in _GUARDED):
+        if path == _HEALTH or (path.startswith(_OPEN) and path.rstrip("/") not in _GUARDED):
             return True
         given = dict(scope["headers"]).get(HEADER.encode(), b"")
         return hmac.compare_digest(given, self._secret)
@@ -99,15 +100,69 @@ def _is_rare(record: logging.LogRecord) -> bool:
     return "[Fleet.PushMessages]" not in record.getMessage() or record.levelno > logging.INFO
 
 
+class SafeRecord(logging.LogRecord):
+    """A record whose message stays on its line: text of clients can neither forge a line nor control a terminal."""
+
+    def getMessage(self) -> str:
+        return one_line(super().getMessage())
+
+
+def _indented(format_exception: Callable[..., str]) -> Callable[..., str]:
+    """Return a formatter's method that indents the lines of an exception, and escapes control characters in them."""
+
+    def safe(formatter: logging.Formatter, info: Any) -> str:
+        return "\n".join(f"  {one_line(line)}" for line in format_exception(formatter, info).split("\n"))
+
+    return safe
+
+
+def keep_logs_safe() -> None:
+    """Make every handler of this process log as `SafeRecord` says, also those of libraries."""
+    logging.setLogRecordFactory(SafeRecord)
+    logging.Formatter.formatException = _indented(logging.Formatter.formatException)  # type: ignore[method-assign]
+
+
+def objection_to_push(request: Any) -> str | None:
+    """Return why a client may not send what it sends to the SuperLink; None if it may.
+
+    Flower passes on whatever a client sends, also calls to other clients in the name of a run's server. A client only
+    replies, and only in its own name, which its key proves.
+    """
+    if len(request.messages_list) != 1 or len(request.message_object_trees) != 1:
+        return "one message at a time"
+    metadata = request.messages_list[0].metadata
+    if not metadata.reply_to_message_id:
+        return "clients only reply"
+    if metadata.src_node_id != request.node.node_id:
+        return "clients reply in their own name"
+    return None
+
+
+def _only_replies(push: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Flower's handler of clients' messages, which rejects what `objection_to_push` objects to."""
+    from fastapi import HTTPException
+
+    def checked(request: Any, state: Any) -> Any:
+        if (objection := objection_to_push(request)) is not None:
+            logging.getLogger("flwr").warning("node %s rejected: %s", request.node.node_id, objection)
+            raise HTTPException(403, objection)
+        return push(request=request, state=state)
+
+    return checked
+
+
 def main(arguments: list[str]) -> None:
     """Run a SuperLink behind the guard."""
     from flwr.superlink import extensions
     from flwr.superlink.cli.flower_superlink import flower_superlink
+    from flwr.superlink.servicer.fleet import fleet_handlers
     from starlette.middleware import Middleware
 
     file, *sys.argv[1:] = arguments
     guard = Middleware(ControlGuard, secret=read_secret(Path(file), file))
     logging.getLogger("flwr").addFilter(_is_rare)
+    keep_logs_safe()
+    fleet_handlers.push_messages = _only_replies(fleet_handlers.push_messages)
     extensions.get_middleware = lambda: (guard,)
     flower_superlink()
 

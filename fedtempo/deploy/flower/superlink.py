@@ -20,6 +20,7 @@ from fedtempo.deploy.flower import need_flower
 from fedtempo.deploy.flower.grid import SuperLink
 from fedtempo.deploy.flower.guarded import CONTROL_FILE, new_secret, read_secret, write_secret
 from fedtempo.errors import ConfigError, RunError
+from fedtempo.parts.foreign_text import one_line
 from fedtempo.record.sqlite_files import must_name_no_files
 
 _READY_S = 60.0
@@ -163,5 +164,7 @@ def _wait_until_ready(superlink: SuperLink, process: subprocess.Popen[bytes], lo
     while not answers(superlink):
         if process.poll() is not None or time.monotonic() > until:
             lines = logfile.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            raise RunError(f"the SuperLink did not start, see {logfile}: {lines[-1] if lines else 'the log is empty'}")
+            raise RunError(
+                f"the SuperLink did not start, see {logfile}: {one_line(lines[-1]) if lines else 'the log is empty'}"
+            )
         time.sleep(0.1)

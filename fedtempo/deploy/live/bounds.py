@@ -17,7 +17,8 @@ MAX_JSON_CHARS = 2**20
 """Longest JSON text of a reply."""
 
 MAX_NUMBER = 1e30
-"""Largest magnitude of a statistic: its fourth power is finite, and so are sums of many."""
+"""Largest magnitude of a statistic: its fourth power is finite, and so are sums of many. What is below
+1 / MAX_NUMBER counts as 0, so that reciprocals of other numbers are finite."""
 
 MAX_REASON_CHARS = 500
 """Longest text of a client that is kept: a reason or an error."""
@@ -35,7 +36,7 @@ def number(value: Any, name: str, least: float = -MAX_NUMBER) -> float:
         raise BadUpdate(f"its {name} is {value!r}, {NOT_FINITE}")
     if not least <= value <= MAX_NUMBER:
         raise BadUpdate(f"its {name} is {shown(value)}; it must be from {least:g} to {MAX_NUMBER:g}")
-    return float(value)
+    return float(value) if abs(value) >= 1 / MAX_NUMBER else 0.0
 
 
 def object_of(text: Any) -> dict[str, Any]:

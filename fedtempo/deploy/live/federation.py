@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fedtempo.deploy.live.announced import Patience, credited
 from fedtempo.deploy.live.event_log import EventLog
 from fedtempo.deploy.live.joining import Admission, LateJoiners
 from fedtempo.deploy.live.loop import RunLoop
@@ -126,6 +127,7 @@ class LiveFederation(Central):
         self._operations = Operations(loop, event_log, transport, on_nodes=self._late_joiners.look)
         self._late_joiners.operations = server.operations = self._operations
         server.evaluated = self._collect
+        self._credited = credited([client.num_examples for client in clients], settings.max_change)
         self._outliers = Outliers(settings.max_change, self._visits, lambda: loop.now)
         self.loads = loads
         self._requests = Requests(
@@ -138,6 +140,7 @@ class LiveFederation(Central):
             rules=rules,
             exchanged=server.exchanged,
             base=server.base,
+            patience=Patience(self._clients, lambda client: self.estimate(client).visit_s),
         )
 
     # What a strategy sees -------------------------------------------------------------------------------------------
@@ -423,7 +426,7 @@ class LiveFederation(Central):
         state.visits += 1
         training = self._resolved(visit.received, work)
         visit.state.procedure = "" if work is None or work.procedure is None else work.procedure
-        visit.state.work = training.steps_per_visit(visit.client.num_examples) * training.lr
+        visit.state.work = training.steps_per_visit(self._credited[visit.client.id]) * training.lr
         content = {
             "stay": visit.state.number,
             "job": self._job,

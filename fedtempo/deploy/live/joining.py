@@ -6,10 +6,11 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from fedtempo.deploy.live.announced import objections
 from fedtempo.deploy.live.bounds import BadUpdate
 from fedtempo.deploy.live.loop import RunLoop
 from fedtempo.deploy.live.messages import NO_NAMES, Answer, Call, DataNames, Grid, Reply, nothing
@@ -39,7 +40,8 @@ class Admission:
     """What a run demands of the clients that join it.
 
     names: if given, only clients with these names may join before the run. shape: of an example, task: which labels
-    must fit, n_classes: of the server's data; None for anything. data_names: of the server's data.
+    must fit, n_classes: of the server's data; None for anything. data_names: of the server's data. most_times: how
+    many times as many examples as the median of the others a client may announce.
     """
 
     names: Collection[str] = ()
@@ -47,6 +49,7 @@ class Admission:
     task: str | None = None
     n_classes: int | None = None
     data_names: DataNames = NO_NAMES
+    most_times: float = math.inf
 
     def call(self, node: int) -> Call:
         """Return the call that asks a node to describe its client; its result is a description as JSON values."""
@@ -74,6 +77,10 @@ class Admission:
             # A client whose data lack the last classes does not know of them.
             description = replace(description, label_histogram=(*histogram, *[0] * (self.n_classes - len(histogram))))
         return asdict(description)
+
+    def objections(self, joined: Mapping[str, JoinedClient]) -> dict[str, str]:
+        """Return why clients cannot take part beside the others that have joined, by name."""
+        return objections({name: client.description.num_examples for name, client in joined.items()}, self.most_times)
 
 
 @dataclass(frozen=True)
@@ -105,8 +112,23 @@ def wait_for_clients(
     warn_at: dict[int, float] = {}
     """When to mention that a node has not answered, by its number."""
     rejected = 0
+
+    def reject(node: int, reason: str) -> None:
+        nonlocal rejected
+        rejected += 1
+        say(f"node {node} rejected: {reason}")
+        grid.push(_notice(node, reason))
+
+    def compare() -> None:
+        for name, reason in admission.objections(joined).items():
+            reject(joined.pop(name).node, reason)
+
     until = time.monotonic() + wait_s
-    while len(joined) < wanted and time.monotonic() < until:
+    while time.monotonic() < until:
+        if len(joined) >= wanted:
+            compare()
+        if len(joined) >= wanted:
+            break
         online = set(grid.node_ids())
         # a node that left and returned has the same number: ask again
         asked_nodes &= online | {call.node for call in pending.values()}
@@ -138,13 +160,12 @@ def wait_for_clients(
                     joined[description.name] = JoinedClient(node, description)
                     say(f"client {description.name}: {description.num_examples} examples ({len(joined)} of {wanted})")
             if reason is not None:
-                rejected += 1
-                say(f"node {node} rejected: {reason}")
-                grid.push(_notice(node, reason))
+                reject(node, reason)
         for node in [call.node for call in pending.values() if time.monotonic() >= warn_at[call.node]]:
             warn_at[node] = math.inf
             say(no_description(node, SILENT_S))
         time.sleep(_POLL_S)
+    compare()
     if len(joined) < (wanted if at_least is None else at_least):
         rejected_too = f" ({rejected} rejected)" if rejected else ""
         raise RunError(

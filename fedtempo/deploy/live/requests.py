@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from fedtempo.deploy.live.announced import Patience
 from fedtempo.deploy.live.loop import RunLoop
 from fedtempo.deploy.live.messages import SMALL_REPLY_BYTES, Answer, Arrays, Call, Kind, Reply, nothing
 from fedtempo.deploy.live.operations import Operations
@@ -53,7 +54,8 @@ class Request:
 class Requests:
     """Sends the requests of one run's visits, and ends visits without a usable answer.
 
-    exchanged: returns the part of the model at a location that travels. base: what does not travel.
+    exchanged: returns the part of the model at a location that travels. base: what does not travel. patience: bounds
+    how long one client is waited for.
     """
 
     def __init__(
@@ -68,10 +70,11 @@ class Requests:
         rules: ServerSettings,
         exchanged: Callable[[Any], Vector],
         base: Vector,
+        patience: Patience,
     ) -> None:
         self._loop, self._operations, self._visits, self._roster = loop, operations, visits, roster
         self._recorder, self._settings, self._rules = recorder, settings, rules
-        self._exchanged, self._base = exchanged, base
+        self._exchanged, self._base, self._patience = exchanged, base, patience
         self._bad_updates = BadUpdates(rules.max_bad_updates)
         self._reported_late: set[int] = set()
         """Clients whose lateness the log has reported."""
@@ -84,7 +87,8 @@ class Requests:
         """
         settings, state = self._settings, visit.state
         factor = settings.deadline_factor if self._rules.deadline is None else self._rules.deadline
-        deadline_s = max(settings.deadline_floor_s, factor * request.expected_s)
+        expected_s = request.expected_s * self._patience.share(visit.client)
+        deadline_s = max(settings.deadline_floor_s, factor * expected_s)
         call = Call(
             state.node,
             request.kind,
@@ -95,7 +99,7 @@ class Requests:
             reply_bytes=request.reply_bytes,
         )
         began = self._loop.now
-        state.due, state.hoped = began + deadline_s, began + max(_HOPED_S, 2 * request.expected_s)
+        state.due, state.hoped = began + deadline_s, began + max(_HOPED_S, 2 * expected_s)
         try:
             answer = await self._answer(visit, call)
             if answer.failure is not None and answer.failure.kind == "crashed":
@@ -158,10 +162,12 @@ class Requests:
             raise ClientUnavailable(client, answer.failure.reason)
         if answer.refusal is not None:
             self._visits.end(visit, "unavailable")
-            self._warn(f"client {client.name} rejects the request: {answer.refusal}")
+            if (line := self._visits.refusals.add(client, answer.refusal, self._loop.run_s)) is not None:
+                self._warn(line)
             raise ClientUnavailable(client, f"it rejects the request: {answer.refusal}")
         if answer.flaw is not None:
             self.reject(visit, answer.flaw)
+        self._visits.refusals.forgive(client)
 
     def reject(self, visit: Visit[LiveVisitState], flaw: str) -> NoReturn:
         """End a visit whose update is unusable, and tell its client why.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fedtempo.deploy.live.loop import RunLoop
 from fedtempo.deploy.live.operations import Operation
+from fedtempo.deploy.live.refusals import Refusals
 from fedtempo.deploy.live.roster import Roster
 from fedtempo.federation import Client, ClientUnavailable, Model, Visit
 from fedtempo.record.recorder import Recorder
@@ -52,7 +53,7 @@ class LiveVisitState:
 
 
 class LiveVisits(OpenVisits[LiveVisitState]):
-    """All visits of one deployment. begun: number of visits so far."""
+    """All visits of one deployment. begun: number of visits so far. refusals: requests that clients rejected."""
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class LiveVisits(OpenVisits[LiveVisitState]):
         super().__init__(recorder, horizon)
         self._loop, self._states, self._roster = loop, states, roster
         self._patience_s = patience_s
+        self.refusals = Refusals()
         self._missed: dict[int, float] = {}
         """Missed deadlines of clients that are still busy with an abandoned visit, by client id, in loop time."""
 
@@ -74,11 +76,15 @@ class LiveVisits(OpenVisits[LiveVisitState]):
     ) -> Visit[LiveVisitState]:
         """Wait for the client's turn and hold it for a visit.
 
-        Raises ClientUnavailable if the client is offline, or still busy with an abandoned visit, for longer than the
-        server's patience.
+        Raises ClientUnavailable if the client is offline, still busy with an abandoned visit, or left alone because it
+        rejected requests, for longer than the server's patience.
         """
         self.begun += 1
         number, queued, turns = self.begun, self._loop.run_s, self._states[client.id].turns
+        if (left_s := self.refusals.left_s(client, self._now)) > 0:
+            await asyncio.sleep(min(left_s, max(self._patience_s, _MIN_WAIT_S)))
+            if self.refusals.left_s(client, self._now) > 0:
+                raise self._never_began(number, client, model, group, queued, "it rejected the last request")
         if not await self._turn(client):
             raise self._never_began(number, client, model, group, queued, "it is still busy with an abandoned visit")
         node = None
