@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fedtempo.studies.papers.beyond import Contrast, contrasts
-from fedtempo.studies.papers.cell_ratios import CellRatios
+from fedtempo.studies.papers.ablation import contrasts
 from fedtempo.studies.papers.contest_results import ContestResults, read_results
+from fedtempo.studies.papers.findings import CellFindings, Finding
 from fedtempo.studies.papers.ranking import Ratio
 from fedtempo.studies.papers.standings import Place, Standing, records, standings_of
 from tests.docs.tables import RESULTS
@@ -142,25 +142,26 @@ IN_WORDS = {
 """How the page names cells."""
 
 
-def to_first(label: str) -> list[tuple[Ratio, str]]:
-    """Return a variant's ratio to the planned groups, and whether it is shown to differ, in each cell with both."""
-    cells = [CellRatios.of(cell) for cell in beyond().races]
-    return [(ratio, cell.shown[label]) for cell in cells if (ratio := cell.ratios.get(label)) is not None]
+def to_first(label: str) -> list[tuple[Ratio, Finding]]:
+    """Return a variant's ratio to the planned groups, and what is shown of it, in each cell with both."""
+    cells = [CellFindings.of(cell) for cell in beyond().races]
+    return [(ratio, cell.findings[label]) for cell in cells if (ratio := cell.ratios.get(label)) is not None]
 
 
-def answers(question: str) -> Mapping[str, tuple[Ratio, str]]:
-    found: list[Contrast] = contrasts(beyond().races)
-    return next(contrast.cells for contrast in found if contrast.question == question)
+def answers(base: str) -> Mapping[str, tuple[Ratio, Finding]]:
+    """Return what a part of async-memory is worth by cell, beside `base`, which lacks it."""
+    found = contrasts(beyond().races)
+    return next(contrast.cells for contrast in found if (contrast.label, contrast.base) == (OURS, base))
 
 
-def sooner(cells: Mapping[str, tuple[Ratio, str]]) -> dict[str, Ratio]:
-    return {title: ratio for title, (ratio, shown) in cells.items() if shown == "sooner"}
+def sooner(cells: Mapping[str, tuple[Ratio, Finding]]) -> dict[str, Ratio]:
+    return {title: ratio for title, (ratio, finding) in cells.items() if finding is Finding.SOONER}
 
 
 def of_beyond() -> Iterator[Claim]:
     compared = to_first(OURS)
-    shown = [ratio for ratio, relation in compared if relation == "sooner"]
-    later = [relation for _, relation in compared].count("later")
+    shown = [ratio for ratio, relation in compared if relation is Finding.SOONER]
+    later = [relation for _, relation in compared].count(Finding.LATER)
     unclear = len(compared) - len(shown) - later
     yield Claim(
         FINDINGS,
@@ -168,8 +169,11 @@ def of_beyond() -> Iterator[Claim]:
         f"{span(shown)} of the time that FedHusky's planned groups take in {share(len(shown), len(compared))} cells. "
         f"In the other {word(unclear)} no difference is shown, and in {word(later) if later else 'none'} is it shown",
     )
-    correction, weights = answers("correction"), answers("weights that fall with staleness")
-    helps, hinders = sooner(correction), [title for title, (_, relation) in correction.items() if relation == "later"]
+    correction, weights = answers("async-uncorrected"), answers("async-unweighted")
+    helps, hinders = (
+        sooner(correction),
+        [title for title, (_, relation) in correction.items() if relation is Finding.LATER],
+    )
     where = [f"{IN_WORDS.get(title, title)} ({in_brackets(ratio)})" for title, ratio in helps.items()]
     listed = " and ".join(where).replace(", ", " of the time, ", 1)
     yield Claim(
@@ -193,6 +197,7 @@ def of_beyond() -> Iterator[Claim]:
     yield Claim(
         SHORT, "FedHusky improved step by step, on ", f"{word(len(beyond().races))} fleets, data sets and networks"
     )
+    yield Claim("strategies/fedhusky.md", "one change at a time on ", f"{word(len(beyond().races))} others")
 
 
 # -- the league
