@@ -325,6 +325,13 @@ class Federation(Protocol):
         """
         ...
 
+    async def server_step(self, model: Model) -> Model:
+        """Return what a step of `server.optimizer` from the global model towards `model` leads to; else `model`.
+
+        For a round's model that a strategy computes with `on_server`; `average` takes this step by itself.
+        """
+        ...
+
     async def mix(self, a: Model, b: Model, beta: float) -> Model:
         """Return (1 - beta) * a + beta * b, computed at the server; running statistics use beta clipped to [0, 1]."""
         ...

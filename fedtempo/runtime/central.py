@@ -192,13 +192,19 @@ class Central(ABC):
         if (excess := self._averaging.excess(models)) is not None:
             self.end("epsilon", excess)
             await asyncio.get_running_loop().create_future()  # until the run has ended
-        current, steps = self._model, self._averaging.steps
+        current = self._model
         function, arguments, combine = self._averaging.of(models, weights, current)
         mean: Model = await self._computed(function, ServerCall(function, [], arguments), (models, combine))
-        if steps is None:
-            return mean
-        call = steps.begin(current, mean)
-        return steps.take(await self._computed(steps.function, call, ([mean], average)))
+        return await self._stepped(current, mean)
+
+    async def server_step(self, model: Model) -> Model:
+        return await self._stepped(self._model, model)
+
+    async def _stepped(self, start: Model, towards: Model) -> Model:
+        if (steps := self._averaging.steps) is None:
+            return towards
+        call = steps.begin(start, towards)
+        return steps.take(await self._computed(steps.function, call, ([towards], average)))
 
     async def mix(self, a: Model, b: Model, beta: float) -> Model:
         if not math.isfinite(beta):

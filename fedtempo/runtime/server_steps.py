@@ -14,8 +14,8 @@ from fedtempo.runtime.handles import ServerCall
 class ServerSteps:
     """The steps of one run, with the optimiser's state as models.
 
-    A step begins at the global model. So there must be one before each commit, and not two: the first of two would have
-    no effect on the model, but would on the optimiser's state.
+    A step begins at the global model and leads towards the model of a round or of a buffer. So there must be one before
+    each commit, and not two: the first of two would have no effect on the model, but would on the optimiser's state.
     """
 
     def __init__(self, optimizer: ServerOptimizer) -> None:
@@ -24,13 +24,13 @@ class ServerSteps:
         self._stepped_from: int | None = None
 
     def begin(self, current: Model, average: Model) -> ServerCall:
-        """Return the call that takes a step from the global model towards an average; its result is for `take`.
+        """Return the call that takes a step from the global model towards `average`; its result is for `take`.
 
         Raises ConfigError for a second step from the same global model.
         """
         if self._stepped_from == current.version:
             raise ConfigError(
-                "server.optimizer: this strategy averages twice before it commits, and every fed.average takes a step; "
+                "server.optimizer: this strategy averages twice before it commits, and each time takes a step; "
                 "average groups with fed.on_server, or remove server.optimizer"
             )
         self._stepped_from = current.version
@@ -51,6 +51,6 @@ class ServerSteps:
         """Raise ConfigError unless a step was taken from the global model."""
         if self._stepped_from != current.version:
             raise ConfigError(
-                "server.optimizer: this strategy commits models that are no average of clients'; choose one that "
-                "trains in rounds and averages them"
+                "server.optimizer: this strategy commits single results, which make no step; choose one that trains in "
+                "rounds or with a buffer (your own: call fed.average or fed.server_step before each fed.commit)"
             )

@@ -67,7 +67,7 @@ class CA2FL:
                     lr=self.server_lr,
                 )
                 staleness = max(fed.model.version - update.base_version for update in collected)
-                fed.commit(stepped, staleness=staleness)
+                fed.commit(await fed.server_step(stepped), staleness=staleness)
                 collected.clear()
                 differences = 0.0
 

@@ -56,7 +56,7 @@ class FAVAS:
                     statistics_from={fed.model: 1.0, **dict.fromkeys(ends, 1.0)},
                 )
                 oldest = min(answer.start.version for answer in answers)
-                fed.commit(mean, staleness=fed.model.version - oldest)
+                fed.commit(await fed.server_step(mean), staleness=fed.model.version - oldest)
                 for answer in answers:
                     polling.begin(answer.client, fed.model)
 

@@ -18,9 +18,11 @@ class FedRep:
     ICML 2021.
 
     The network is a body, the representation phi, which travels, and a head h_i, which each client keeps: the layers in
-    `model.local`. The clients of a round receive phi. Each trains its head with phi fixed for `head_epochs` epochs, and
-    then phi with its head fixed for `body_epochs` epochs. The mean of the bodies, weighted by numbers of examples, is
-    the next one.
+    `model.local`. In a round the clients S receive phi, and client i, with n_i examples and the loss f_i, trains
+
+        h_i   <- h_i - lr * grad_h f_i(h_i, phi)           for `head_epochs` epochs, phi fixed;
+        phi_i <- phi_i - lr * grad_phi f_i(h_i, phi_i)     for `body_epochs` epochs from phi, h_i fixed;
+        phi   <- sum over S of n_i * phi_i / sum over S of n_i.
     """
 
     clients_per_round: Annotated[Count | None, Doc("number of clients drawn per round, uniformly (default: all)")] = (

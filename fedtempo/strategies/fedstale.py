@@ -57,5 +57,6 @@ class FedStale:
             if self.participation == "drawn":
                 intervals = [1 / drawn] * len(reported)
             weights = [shares[i] * float(interval) for i, interval in zip(reported, intervals)]
-            fed.commit(await memory.step(fed, updates, weights, stale=self.beta, lr=self.server_lr))
+            stepped = await memory.step(fed, updates, weights, stale=self.beta, lr=self.server_lr)
+            fed.commit(await fed.server_step(stepped))
             last[reported], times[reported] = round_number, times[reported] + 1

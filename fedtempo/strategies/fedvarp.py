@@ -51,4 +51,5 @@ class FedVARP:
             chosen = uniform_sample(fed.clients, self.clients_per_round, fed.rng("sampling", round_number))
             if updates := await train_round(fed, chosen):
                 weights = [1 / len(updates)] * len(updates)
-                fed.commit(await memory.step(fed, updates, weights, lr=self.server_lr))
+                stepped = await memory.step(fed, updates, weights, lr=self.server_lr)
+                fed.commit(await fed.server_step(stepped))

@@ -25,11 +25,13 @@ Names = Annotated[tuple[str, ...], Field(strict=False)]
 class HierFAVG:
     """Liu, Zhang, Song and Letaief, Client-Edge-Cloud Hierarchical Federated Learning, ICC 2020.
 
-    Every client belongs to one edge server; the links of `[fleet]` are those between clients and edges. Each client
-    makes kappa_1 local steps, then its edge averages the models of its clients and sends the result back to them. After
-    kappa_2 such edge rounds the cloud averages the edges' models, and all begin again with the result. Means are
-    weighted by examples: |D_i| of a client, |D^l| of all clients of edge l. Edges do not wait for each other between
-    two averages of the cloud, which is the server here: its averages are the commits.
+    Every client belongs to one edge server; the links of `[fleet]` are those between clients and edges. Means are
+    weighted by examples: |D_i| of client i, |D^l| of the clients of edge l. After local step number k (Alg. 1),
+
+        w_l <- sum over clients i of edge l of |D_i| * w_i / |D^l|     if kappa_1 divides k,
+        w   <- sum over edges l of |D^l| * w_l / |D|                   if kappa_1 * kappa_2 divides k.
+
+    Clients go on from w_l, or from w. Between two averages of the cloud, the commits, edges do not wait for each other.
     """
 
     edges: Annotated[
@@ -56,14 +58,13 @@ class HierFAVG:
         fed.note("cloud_s", cloud_s)
         examples = [float(sum(client.num_examples for client in clients)) for clients in edges]
         for round_number in itertools.count():
-            start = fed.model
             async with asyncio.TaskGroup() as tasks:
                 rounds = [
                     tasks.create_task(self.train_edge(fed, edge, clients, cloud_s[edge], round_number))
                     for edge, clients in enumerate(edges)
                 ]
             models = [task.result() for task in rounds]
-            if any(model is not start for model in models):
+            if any(model is not fed.model for model in models):
                 fed.commit(await fed.average(models, examples))
 
     async def train_edge(
@@ -93,8 +94,7 @@ class HierFAVG:
         times = self.cloud_s
         if times is None:
             times = 10 * statistics.fmean(fed.estimate(client).upload_s for client in fed.clients)
-        if isinstance(times, tuple):
-            if len(times) != n_edges:
-                raise ConfigError(f"strategy.cloud_s: {len(times)} numbers for {n_edges} edges; give one for each")
-            return list(times)
-        return [float(times)] * n_edges
+        of_edges = list(times) if isinstance(times, tuple) else [float(times)] * n_edges
+        if len(of_edges) != n_edges:
+            raise ConfigError(f"strategy.cloud_s: {len(of_edges)} numbers for {n_edges} edges; give one for each")
+        return of_edges

@@ -54,4 +54,4 @@ class MIFA:
             stepped = await memory.step(fed, updates, [1 / n_clients] * len(updates))
             unheard -= {update.client.id for update in updates}
             if not unheard:
-                fed.commit(stepped)
+                fed.commit(await fed.server_step(stepped))

@@ -19,10 +19,15 @@ _PROCEDURES = {"gradient": "scaffold-gradient", "steps": "scaffold"}
 class Scaffold:
     """Karimireddy et al., SCAFFOLD: Stochastic Controlled Averaging for Federated Learning, ICML 2020, Alg. 1.
 
-    Each client keeps a control variate c_i, its estimate of its own gradient, and the server has their mean c. Local
-    steps use the gradient g - c_i + c, so that clients with different data do not drift apart. A visit sends c down and
-    the change of c_i up, besides the model: twice FedAvg's bytes. All control variates begin at 0. As in the paper, the
-    clients of a round have equal weights.
+    Client i keeps a control variate c_i, an estimate of its own gradient, and the server has their mean c; all begin at
+    0. A client of the round's S receives x and c, makes K steps from y_i = x, and replaces c_i:
+
+        y_i <- y_i - lr * (g_i(y_i) - c_i + c),
+        c_i+ = g_i(x) (option I), or c_i - c + (x - y_i) / (K * lr) (option II),
+        x <- x + server_lr * mean over S of (y_i - x),     c <- c + (1 / N) * sum over S of (c_i+ - c_i).
+
+    A visit sends c down and the change of c_i up, besides the model: twice FedAvg's bytes. The clients of a round have
+    equal weights, as in the paper.
     """
 
     clients_per_round: Annotated[Count | None, Doc("number of clients drawn per round, uniformly (default: all)")] = (

@@ -30,7 +30,10 @@ class TiFL:
 
     Tiers have equal chances at first. Every I rounds the accuracy A_t of the global model on the data of each tier is
     measured. If it has not risen within I rounds for the tier that was drawn last, ChangeProbs gives tiers with lower
-    accuracies better chances: here they fall linearly with the rank of A_t (`planning.tiers`).
+    accuracies better chances. Here they fall linearly with the rank of A_t (`planning.tiers`): of n tiers with credits,
+    from the lowest accuracy to the highest, the chances are
+
+        n / D, (n - 1) / D, ..., 1 / D     with D = n (n + 1) / 2.
     """
 
     tiers: TierCount = 5

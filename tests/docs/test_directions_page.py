@@ -53,7 +53,8 @@ def test_each_row_has_a_measured_value_and_the_tuned_learning_rate(name: str) ->
 
 def test_the_table_of_newer_methods_has_every_judged_row_of_every_claim() -> None:
     page = (RESULTS / "directions.md").read_text(encoding="utf-8")
-    rows = rows_of_tables(page.split("## Newer methods", 1)[1])[2:]
+    section = page.split("## Newer methods", 1)[1].partition("**What is not checked?**")[0]
+    rows = rows_of_tables(section)[2:]
     expected = []
     for exhibit in EXHIBITS:
         if not (RESULTS / exhibit.name / "result.json").exists():

@@ -25,7 +25,9 @@ from tests.runtime.test_averaging import AVERAGES_CHAINS, AVERAGES_CLIENTS, conf
 from tests.runtime.world import play
 from tests.strategies.everyone import with_every_strategy
 
-AVERAGING = AVERAGES_CLIENTS | AVERAGES_CHAINS | {"scaffold"}
+COMPUTED = {"ca2fl", "favas", "fedbuff", "fedcompass", "fedstale", "fedvarp", "mifa", "refl"}
+"""Strategies of rounds or buffers whose model is no `fed.average`."""
+AVERAGING = AVERAGES_CLIENTS | AVERAGES_CHAINS | COMPUTED | {"scaffold"}
 KINDS = [{"kind": "sgd", "momentum": 0.9}, "adagrad", "adam", {"kind": "yogi", "beta1": 0.5}]
 
 
@@ -53,6 +55,31 @@ def test_two_rounds_of_a_run_by_hand() -> None:
     assert final(2) == pytest.approx([7 / 24 + m / 2 / (v**0.5 + 1)], rel=1e-6)
 
 
+@pytest.mark.parametrize("name", sorted(COMPUTED | {"fedavg"}))
+def test_a_step_leads_towards_the_model_of_a_round(name: str) -> None:
+    """SGD with the step 1/2 goes half of the way that the strategy would go, and with 1 all of it."""
+    plain = configured(name, {"run.horizon": 200.0, "run.max_commits": 1})
+    start, whole, all_of_it, half = (
+        run(plain.with_changes(changes))[2]
+        for changes in (
+            {"training.lr": 1e-12},
+            {},
+            {"server.optimizer": {"kind": "sgd", "lr": 1.0}},
+            {"server.optimizer": {"kind": "sgd", "lr": 0.5}},
+        )
+    )
+    assert start is not None
+    assert whole is not None
+    np.testing.assert_allclose(all_of_it, whole, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(half, (start + whole) / 2, rtol=1e-5, atol=1e-7)
+    assert np.abs(whole - start).max() > 1e-3
+
+
+def test_mifa_may_wait_for_all_before_it_takes_a_step() -> None:
+    changes = {"strategy.wait_for_all": True, "strategy.clients_per_round": 4, "server.optimizer": "adam"}
+    assert run(configured("mifa", {**changes, "run.horizon": 60.0}))[0]["commits"] >= 1
+
+
 @with_every_strategy()
 def test_strategies_that_average_rounds_use_it_and_others_say_that_they_cannot(name: str) -> None:
     changes = {"run.horizon": 40.0, "strategy.round_s": 10.0} if name == "centralized" else {"run.horizon": 40.0}
@@ -66,9 +93,7 @@ def test_strategies_that_average_rounds_use_it_and_others_say_that_they_cannot(n
         assert planned["commits"] >= 1
     else:
         for executor in ("inline", "none"):
-            with pytest.raises(
-                ConfigError, match=r"^server\.optimizer: this strategy commits models that are no average"
-            ):
+            with pytest.raises(ConfigError, match=r"^server\.optimizer: this strategy commits single results"):
                 run(config.with_changes({"executor.kind": executor}))
 
 

@@ -8,7 +8,32 @@ from pydantic import ValidationError
 
 from fedtempo.strategies import AsyncMemory
 from tests.runtime.world import play
+from tests.strategies.arrivals import Arrivals
 from tests.strategies.test_fedhusky import SPEEDS, assert_clients_do_one_thing_at_a_time, one_label, run
+
+
+def test_four_arrivals_by_hand() -> None:
+    """From w = 0, first coordinate (the second is its double); weights 1 / (1 + gap), half of a new change remembered.
+
+    1. Client 0 brings 4, its first, without a gap: w = 0 + 1 * (4 - 0 + 0) = 4; m_0 = 4.
+    2. Client 1 brings 2, its first, gap 1: the mean of all m is (4 + 0) / 2 = 2: w = 4 + (2 - 0 + 2) / 2 = 6; m_1 = 2.
+    3. Client 0 brings 3, gap 1: mean (4 + 2) / 2 = 3: w = 6 + (3 - 4 + 3) / 2 = 7; m_0 = 4 + (3 - 4) / 2 = 7/2.
+    4. Client 1 brings 4, gap 1: mean (7/2 + 2) / 2 = 11/4: w = 7 + (4 - 2 + 11/4) / 2 = 75/8.
+    """
+    fed = Arrivals(2)
+    changes = [(0, 4.0), (1, 2.0), (0, 3.0), (1, 4.0)]
+    strategy = AsyncMemory(gain=1.0, exponent=1.0, memory=0.5, steady=False)
+    models = fed.play(strategy, *((client, [change, 2 * change]) for client, change in changes))
+    assert models == [[4.0, 8.0], [6.0, 12.0], [7.0, 14.0], [9.375, 18.75]]
+    assert fed.staleness == [0, 1, 1, 1]
+    assert fed.statistics == [[0.0, 1.0], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]]
+
+
+def test_uncorrected_changes_by_hand() -> None:
+    """The same arrivals without memory: 4, then 4 + 2/2 = 5, 5 + 3/2 = 13/2, 13/2 + 4/2 = 17/2."""
+    strategy = AsyncMemory(gain=1.0, exponent=1.0, steady=False, correction=False)
+    arrivals = [(client, [change, 0.0]) for client, change in ((0, 4.0), (1, 2.0), (0, 3.0), (1, 4.0))]
+    assert [w for w, _ in Arrivals(2).play(strategy, *arrivals)] == [4.0, 5.0, 6.5, 8.5]
 
 
 def test_all_clients_train_without_pause() -> None:

@@ -55,6 +55,21 @@ def test_the_term_is_small_near_the_global_model_and_large_near_the_previous_one
     assert not own[1]._forward_pre_hooks
 
 
+def test_the_gradient_turns_a_representation_away_from_the_previous_one() -> None:
+    """For (1, 0): z = (1, 0), z_glob = (2, 0), z_prev = (0, 3), and z = W x, so only W's first column matters.
+
+    cos(z, z_glob) is at its maximum, and cos(z, z_prev) = z_2 / |z| has the gradient (0, 1). The share of z_prev in the
+    term is 1 / (1 + e^(1/tau)), so the gradient of W_21 is mu / tau / (1 + e^(1/tau)) = 4 / (1 + e^2), all others 0.
+    """
+    own = linear((1, 0), (0, 1))
+    x = torch.tensor([[1.0, 0.0]])
+    contrast = Contrast(own, linear((2, 0), (0, 2)), linear((0, 1), (3, 0)), MU, TAU)
+    loss: Loss = contrast.added(lambda outputs, labels, reduction="mean": 0 * outputs.sum(), x)  # type: ignore[arg-type]
+    loss(own(x), torch.zeros(1), "mean").backward()
+    contrast.close()
+    assert own[0].weight.grad.flatten().tolist() == pytest.approx([0, 0, 4 / (1 + math.exp(2)), 0], abs=1e-7)
+
+
 def network() -> nn.Sequential:
     torch.manual_seed(1)
     return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3)).double()
