@@ -11,7 +11,7 @@ from typing import NamedTuple
 from fedtempo.report.words import listed
 from fedtempo.studies.papers.contest_results import CellResult
 from fedtempo.studies.papers.findings import Finding, findings
-from fedtempo.studies.papers.ranking import SIGNIFICANCE, Ratio, ratio
+from fedtempo.studies.papers.ranking import SIGNIFICANCE, Ratio, counted, ratio, tick
 from fedtempo.studies.papers.verdicts import Effect
 
 
@@ -106,13 +106,11 @@ def _removal(question: _Question, cells: Sequence[CellResult], parts: int) -> Re
     alike = [cell for cell in cells if cell.budget.seeds == cells[0].budget.seeds]
     logs, ticks, bound = [], [], False
     for cell in alike:
-        with_it, without = (
-            [cell.horizon_s if time is None else time for time in cell.tried[label].times_s]
-            for label in (question.label, question.base)
-        )
-        logs.append([math.log(b) - math.log(a) for a, b in zip(with_it, without, strict=True)])
-        ticks.append(math.log1p(cell.resolution_s / min(statistics.fmean(with_it), statistics.fmean(without))))
-        bound = bound or None in cell.tried[question.base].times_s
+        with_it, without = (cell.tried[label].times_s for label in (question.label, question.base))
+        pairs = zip(counted(with_it, cell.horizon_s), counted(without, cell.horizon_s), strict=True)
+        logs.append([math.log(b) - math.log(a) for a, b in pairs])
+        ticks.append(math.log(tick(with_it, without, cell.horizon_s, cell.resolution_s)))
+        bound = bound or None in without
     means = [statistics.fmean(of_seed) for of_seed in zip(*logs, strict=True)]
     effect = Effect.of(means)
     corrected = Effect.of(means, statistics.fmean(ticks), 1 - SIGNIFICANCE / parts)

@@ -10,6 +10,7 @@ from fedtempo.studies.papers.contest import run_contest
 from fedtempo.studies.papers.contest_figures import draw_row
 from fedtempo.studies.papers.contest_results import CellResult, ContestResults
 from fedtempo.studies.papers.endings import endings
+from fedtempo.studies.papers.grid_ends import grid_ends
 from fedtempo.studies.papers.pages import render
 from fedtempo.studies.papers.race import KEPT
 from fedtempo.studies.papers.ranking import MARGIN, Ratio, median_coverage, ratio
@@ -104,20 +105,6 @@ def _robustness(results: ContestResults, standings: Sequence[Standing]) -> list[
     return found
 
 
-@dataclass(frozen=True)
-class GridEnds:
-    """Choices at the lowest or highest learning rate of a grid, among those that reach the target.
-
-    data: data and network. rates: of the grid. count: how many, out of `of`. labels: the strategies that made them.
-    """
-
-    data: str
-    rates: Sequence[float]
-    count: int
-    of: int
-    labels: Sequence[str]
-
-
 _ANSWERS = {
     Verdict.REACHED: "Yes",
     Verdict.NOT_SHOWN: "Not shown",
@@ -160,7 +147,7 @@ def league_page(results: ContestResults, command: str) -> str:
         fleets=_fleets(standings),
         robustness=_robustness(results, standings),
         missing=results.missing,
-        grid_ends=_grid_ends(standings),
+        grid_ends=grid_ends([standing.cell for standing in standings]),
         infinity=math.inf,
     )
 
@@ -175,23 +162,6 @@ def _short_of_visits(standing: Standing) -> str:
 def _fleets(standings: Sequence[Standing]) -> list[FleetStandings]:
     names = dict.fromkeys(standing.cell.group for standing in standings)
     return [FleetStandings(name, [standing for standing in standings if standing.cell.group == name]) for name in names]
-
-
-def _grid_ends(standings: Sequence[Standing]) -> list[GridEnds]:
-    """Find choices that a wider grid of learning rates might have improved."""
-    grid_ends = []
-    for work, rates in {_work(standing.cell): standing.cell.budget.lr for standing in standings}.items():
-        places = [
-            place
-            for standing in standings
-            if _work(standing.cell) == work
-            for place in standing.places
-            if place.result.reached
-        ]
-        at_end = [place.label for place in places if place.result.lr in (min(rates), max(rates))]
-        if at_end:
-            grid_ends.append(GridEnds(work, rates, len(at_end), len(places), list(dict.fromkeys(at_end))))
-    return grid_ends
 
 
 EXHIBITS = (

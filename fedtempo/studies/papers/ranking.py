@@ -69,7 +69,7 @@ def factor(times: Times, base: Times, horizon_s: float) -> tuple[float, bool]:
     A run that did not reach the target counts as reaching it at the horizon; the ratio is a lower bound if the median
     of `times` is infinite.
     """
-    ratios = [a / b for a, b in zip(_counted(times, horizon_s), _counted(base, horizon_s), strict=True)]
+    ratios = [a / b for a, b in zip(counted(times, horizon_s), counted(base, horizon_s), strict=True)]
     return statistics.median(ratios), math.isinf(median(times))
 
 
@@ -96,7 +96,7 @@ def ratio(times: Times, base: Times, horizon_s: float, confidence: float = CONFI
     A single seed has an infinite interval. A run that did not reach the target counts as reaching it at the horizon.
     If a run of `times` did not, the ratio is a lower bound; if one of `base` did not, an upper bound.
     """
-    pairs = zip(_counted(times, horizon_s), _counted(base, horizon_s), strict=True)
+    pairs = zip(counted(times, horizon_s), counted(base, horizon_s), strict=True)
     effect = Effect.of([math.log(a) - math.log(b) for a, b in pairs], confidence=confidence)
     low, high = math.exp(effect.low), math.exp(effect.high) if math.isfinite(effect.high) else math.inf
     return Ratio(math.exp(effect.mean), low, high, None in times)
@@ -109,8 +109,8 @@ def p_value_of_later(times: Times, base: Times, horizon_s: float, resolution_s: 
     horizon, which makes it seem earlier than it is. The mean difference must exceed that of one evaluation more
     (resolution_s: time between evaluations). With a single seed nothing is shown: the value is 1.
     """
-    logs = np.log(_counted(times, horizon_s)) - np.log(_counted(base, horizon_s))
-    excess = float(logs.mean()) - math.log(_tick(times, base, horizon_s, resolution_s))
+    logs = np.log(counted(times, horizon_s)) - np.log(counted(base, horizon_s))
+    excess = float(logs.mean()) - math.log(tick(times, base, horizon_s, resolution_s))
     if logs.size == 1 or excess <= 0:
         return 1.0
     error = float(logs.std(ddof=1)) / math.sqrt(logs.size)
@@ -158,7 +158,7 @@ def is_no_later(times: Times, base: Times, horizon_s: float, resolution_s: float
     if None in times:
         return False
     interval = ratio(times, base, horizon_s, confidence=0.9)
-    return interval.high * _tick(times, base, horizon_s, resolution_s) <= MARGIN
+    return interval.high * tick(times, base, horizon_s, resolution_s) <= MARGIN
 
 
 def is_level(times: Times, base: Times, horizon_s: float, resolution_s: float = 0.0) -> bool:
@@ -169,9 +169,9 @@ def is_level(times: Times, base: Times, horizon_s: float, resolution_s: float = 
     return is_no_later(times, base, horizon_s, resolution_s) and is_no_later(base, times, horizon_s, resolution_s)
 
 
-def _tick(times: Times, base: Times, horizon_s: float, resolution_s: float) -> float:
+def tick(times: Times, base: Times, horizon_s: float, resolution_s: float) -> float:
     """Return the ratio by which one evaluation more changes the shorter of two mean times."""
-    return 1 + resolution_s / min(statistics.fmean(_counted(each, horizon_s)) for each in (times, base))
+    return 1 + resolution_s / min(statistics.fmean(counted(each, horizon_s)) for each in (times, base))
 
 
 def relations(times: Mapping[str, Times], horizon_s: float, resolution_s: float = 0.0) -> dict[str, Relation]:
@@ -207,5 +207,6 @@ def share_within(factors: Mapping[str, Sequence[float]], times: float) -> dict[s
     return {label: sum(value <= times for value in values) / len(values) for label, values in factors.items()}
 
 
-def _counted(times: Times, horizon_s: float) -> list[float]:
+def counted(times: Times, horizon_s: float) -> list[float]:
+    """Return the times, in s, with the horizon for a run that does not reach the target."""
     return [horizon_s if time is None else time for time in times]

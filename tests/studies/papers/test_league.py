@@ -205,11 +205,6 @@ def asked_by_strategies(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 LOSSES = {"loss", "squared_loss", "accuracy"}
 """Statistics of a visit that tell how well a model fits a client's examples."""
-NAMED_TOO_MUCH = {"fch": {"losses"}, "hierfavg": {"times"}}
-"""What the settings say beyond what is asked, until they change with the next rows of the league.
-
-FCH-FL's server compares models and the times that visits took; HierFAVG asks times only where the cloud is far away.
-"""
 
 
 ENTRANTS = read_contest(Request("small", Path()), "league").entrants
@@ -230,7 +225,7 @@ def test_what_a_server_is_told_is_what_its_strategy_asks(label: str, monkeypatch
             "run.evaluate_every": 15.0,
         }
         run(cell.base.for_comparison(label).with_changes(changes, label=label).alone(), quiet=True)
-    assert asked == set(ENTRANTS[label].told) - NAMED_TOO_MUCH.get(label, set())
+    assert asked == set(ENTRANTS[label].told)
 
 
 @pytest.mark.parametrize("scale", SCALES)
