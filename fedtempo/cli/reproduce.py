@@ -31,7 +31,7 @@ def reproduce(
         str | None,
         typer.Option(
             help="small (about a minute; few seeds, so mostly no verdict), medium, or full (the paper's setting) "
-            "(default: small; for all: medium)",
+            "(default: with --results that of the earlier result, otherwise small; for all: medium)",
             show_default=False,
         ),
     ] = None,
@@ -83,11 +83,11 @@ def reproduce(
     elif what == "all":
         _reproduce_all(scale, data, out, results, workers, ray)
     else:
-        with console.status(f"{what} ({scale or 'small'} scale)"):
+        with console.status(what):
             made = reproduce(
                 what,
                 out,
-                scale=scale or "small",  # type: ignore[arg-type]
+                scale=scale,  # type: ignore[arg-type]
                 data=data,
                 results=results,
                 cells=cells,

@@ -181,7 +181,7 @@ def reproduce(
     what: str,
     folder: Path | str | None = None,
     *,
-    scale: Scale = "small",
+    scale: Scale | None = None,
     data: str | None = None,
     results: Path | str | None = None,
     cells: Collection[str] | None = None,
@@ -192,7 +192,8 @@ def reproduce(
 
     folder: a new folder for pictures and numbers (default: under runs/). scale: "small" (about a minute; with fewer
     than five seeds there is no verdict), "medium", or "full", the paper's setting. data: a source that replaces the
-    paper's. results: a folder of results, in which this one replaces an earlier one; not with `folder`. cells: of a
+    paper's. results: a folder of results, in which this one replaces an earlier one; not with `folder`. Given neither
+    scale nor data, it has those of the earlier one; if there is none, the scale is small. cells: of a
     contest, the cells that may run; others keep what is up to date of the earlier result, or are left out. workers:
     number of worker processes, which run in parallel; a script must guard its start with `if __name__ == "__main__"`.
     ray: address of a Ray cluster that runs instead of them, or "local" for a new one on this machine. Raises
@@ -207,7 +208,7 @@ def reproduce(
 def _reproduce(
     what: str,
     folder: Path | str | None,
-    scale: Scale,
+    scale: Scale | None,
     data: str | None,
     *,
     results: Path | str | None,
@@ -221,13 +222,17 @@ def _reproduce(
 
     if what not in EXHIBITS:
         raise ConfigError(f"reproduce {what}: no such figure or table{nearest(what, EXHIBITS)}")
-    if scale not in get_args(Scale):
-        raise ConfigError(f"scale {scale}: must be one of {', '.join(SCALES)}")
     if folder is not None and results is not None:
         raise ConfigError("out and results both say where the result goes: give one of them")
     exhibit = EXHIBITS[what]
     if cells is not None and exhibit.page is None:
         raise ConfigError(f"reproduce {what}: only contests have cells; remove {', '.join(cells)}")
+    if results is not None and scale is None and data is None:
+        before = read_result(Path(results) / what / RESULT)
+        scale, data = before.get("scale"), data_of(before)
+    scale = scale or "small"
+    if scale not in get_args(Scale):
+        raise ConfigError(f"scale {scale}: must be one of {', '.join(SCALES)}")
     with contextlib.ExitStack() as stack:
         if results is not None:
             target = Path(results) / what

@@ -107,6 +107,20 @@ def test_what_cannot_run_is_named_after_the_rest_has_run(tmp_path: Path, monkeyp
     assert (tmp_path / "csgd" / "fig4" / "result.json").exists()
 
 
+def test_a_result_that_replaces_another_has_its_scale_and_data_unless_told_otherwise(tmp_path: Path) -> None:
+    def made() -> tuple[str, str | None]:
+        result = json.loads((tmp_path / "csgd" / "fig4" / "result.json").read_text())
+        return result["scale"], result["data"]
+
+    reproduce("csgd/fig4", scale="medium", data="shakespeare", results=tmp_path)
+    reproduce("csgd/fig4", results=tmp_path)
+    assert made() == ("medium", "shakespeare")
+    reproduce("csgd/fig4", scale="small", data="shakespeare", results=tmp_path)
+    assert made() == ("small", "shakespeare")
+    reproduce("csgd/example1", results=tmp_path)
+    assert json.loads((tmp_path / "csgd" / "example1" / "result.json").read_text())["scale"] == "small"
+
+
 def test_the_data_of_older_results_are_in_their_command() -> None:
     assert data_of({"command": "fedtempo reproduce fch/fig3 --scale medium --data fashion-mnist"}) == "fashion-mnist"
     assert data_of({"command": "fedtempo reproduce fch/fig3 --scale medium"}) is None
