@@ -22,10 +22,12 @@ from fedtempo.cli.deploy import keys
 from fedtempo.deploy.flower.grid import SuperLink, control, joined
 from fedtempo.deploy.flower.guarded import ControlGuard, read_secret, write_secret
 from fedtempo.deploy.flower.keys import make_keys, register, revoke
+from fedtempo.deploy.flower.service import _control_secret, grid
 from fedtempo.deploy.flower.superlink import serve, started
 from fedtempo.deploy.run import deploy_to_folder
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.federation import Federation
+from fedtempo.runs.deploy_settings import DeploySettings
 from tests.deploy.live.deployments import real as config
 from tests.deploy.processes import client, secured
 from tests.super_journal import add_super_journal
@@ -34,6 +36,7 @@ pytestmark = pytest.mark.deploy
 
 CLIENTS = "/v1/fleet/"
 RUN = "/v1/runtime/"
+SECRET = "a secret of forty characters, or nearly".replace(" ", "-")
 UNGUARDED_OF_RUN = {"acquire-task", "responses"}
 
 
@@ -200,3 +203,36 @@ def test_a_database_whose_journal_names_a_file_elsewhere_is_rejected(tmp_path: P
     ):
         pass
     assert victim.read_text() == "theirs"
+
+
+def test_a_secret_is_sent_only_to_this_machine_or_to_the_authority_beside_it(tmp_path: Path) -> None:
+    for name in ("keys", "foreign"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "ca.crt").write_text("a certificate")
+    write_secret(tmp_path / "keys" / "control.secret", SECRET)
+    (tmp_path / "foreign" / "control.secret").symlink_to(tmp_path / "keys" / "control.secret")
+
+    def secret(superlink: str, authority: str | None = None, folder: str = "keys") -> str | None:
+        return _control_secret(
+            DeploySettings(
+                superlink=superlink,
+                root_certificates=None if authority is None else str(tmp_path / authority / "ca.crt"),
+                control_secret=str(tmp_path / folder / "control.secret"),
+            )
+        )
+
+    assert secret("127.0.0.1:8000") == secret("localhost:8000") == secret("fl.example.org:9443", "keys")
+    for authority, folder in ((None, "keys"), ("foreign", "keys"), ("foreign", "foreign")):
+        with pytest.raises(ConfigError, match=r"it is not sent to deploy.superlink = 'fl.example.org:9443', unless"):
+            secret("fl.example.org:9443", authority, folder)
+
+
+def test_a_foreign_run_folder_does_not_get_the_secret(tmp_path: Path) -> None:
+    settings = config(
+        deploy__superlink="127.0.0.2:9", deploy__control_secret=str(write_secret(tmp_path / "control.secret", SECRET))
+    )
+    with (
+        pytest.raises(ConfigError, match=r"control_secret.*is not sent to deploy.superlink = '127.0.0.2:9'"),
+        grid(settings, tmp_path / "run"),
+    ):
+        pass

@@ -19,6 +19,7 @@ from fedtempo.deploy.flower.superlink import Certificates, answers, end, free_po
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.parts import leftovers
 from fedtempo.runs.config import Config
+from fedtempo.runs.deploy_settings import DeploySettings
 
 log = logging.getLogger(__name__)
 
@@ -54,11 +55,8 @@ def grid(
             stack.callback(end, processes)  # clients end before the SuperLink
         else:
             authority = settings.root_certificates
-            secret = None if settings.control_secret is None else Path(settings.control_secret).expanduser()
             superlink = SuperLink(
-                settings.superlink,
-                None if authority is None else Path(authority),
-                None if secret is None else read_secret(secret, f"deploy.control_secret = {settings.control_secret!r}"),
+                settings.superlink, None if authority is None else Path(authority), _control_secret(settings)
             )
             if answers(superlink):
                 say(f"joining the SuperLink at {superlink.address}")
@@ -67,13 +65,36 @@ def grid(
         yield stack.enter_context(joined(superlink, settings.outage_s, former))
 
 
+def _control_secret(settings: DeploySettings) -> str | None:
+    """Return the secret of the SuperLink's control interface; None if none is set.
+
+    Raises ConfigError if it cannot be used, or if a SuperLink elsewhere would get it that does not prove by TLS that it
+    belongs to the same `fedtempo keys`. The settings of a run folder may come from somebody who wants the secret.
+    """
+    if settings.control_secret is None:
+        return None
+    where, file = f"deploy.control_secret = {settings.control_secret!r}", Path(settings.control_secret).expanduser()
+    home, authority = file.resolve().parent, settings.root_certificates
+    if not _is_here(settings.superlink) and (authority is None or Path(authority).resolve().parent != home):
+        raise ConfigError(
+            f"{where}: it is not sent to deploy.superlink = {settings.superlink!r}, unless deploy.root_certificates is "
+            f"in the same folder, {home}"
+        )
+    return read_secret(file, where)
+
+
+def _is_here(address: str) -> bool:
+    """Return whether a SuperLink's address, host:port, is this machine's own."""
+    return address.rpartition(":")[0] in ("127.0.0.1", "localhost")
+
+
 @contextlib.contextmanager
 def _started_superlink(
     config: Config, work: Path, secret: str | None, say: Callable[[str], None]
 ) -> Iterator[SuperLink]:
     """Start the SuperLink that `[deploy]` describes. secret: of its control interface; None for a new one."""
     settings = config.deploy
-    host, colon, port = settings.superlink.rpartition(":")
+    _, colon, port = settings.superlink.rpartition(":")
     if not colon or not port.isdigit():
         raise ConfigError(f"deploy.superlink = {settings.superlink!r}: must be host:port")
     certificates = None
@@ -85,7 +106,7 @@ def _started_superlink(
             f"deploy.superlink = {settings.superlink!r}: no SuperLink with a certificate of "
             f"{settings.root_certificates} answers there; set deploy.certificate and deploy.key to have one started"
         )
-    elif host not in ("127.0.0.1", "localhost"):
+    elif not _is_here(settings.superlink):
         raise ConfigError(
             f"deploy.superlink = {settings.superlink!r}: no SuperLink answers there, and without TLS one is started "
             "on 127.0.0.1 only; set deploy.certificate and deploy.key (made by `fedtempo keys`)"
