@@ -18,14 +18,19 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from fedtempo.deploy.flower.service import grid
 from fedtempo.deploy.flower.superlink import free_port, started
+from fedtempo.errors import ConfigError
 from fedtempo.record import load_run
 from fedtempo.runs.config import Config
 from fedtempo.runs.run import run
 from tests.deploy.live.deployments import real
 from tests.deploy.processes import ClientProcess, client, family, wait_until
+from tests.parts.test_leftovers import of_process
 
 pytestmark = pytest.mark.deploy
+
+ROOT = Path(__file__).parents[2]
 
 PACE_S = 1.5
 
@@ -122,8 +127,23 @@ def test_processes_started_by_a_killed_server_end_with_it(tmp_path: Path) -> Non
         assert len(started_here) == 3
         process.kill()
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started_here), 30)
+    assert of_process(process.pid)
     summary = finished(driver("resume", tmp_path / "run"), tmp_path / "run")
     assert summary["ended"] == "budget"
+    assert not of_process(process.pid)
+
+
+def test_the_next_deployment_removes_what_a_killed_process_left(tmp_path: Path) -> None:
+    code = "import tempfile; from fedtempo.parts.leftovers import prefix; print(tempfile.mkdtemp(prefix=prefix()))"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    left = Path(ended.stdout.strip())
+    assert left.exists()
+    with (
+        pytest.raises(ConfigError, match="no SuperLink answers"),
+        grid(real(deploy__superlink="127.0.0.2:9"), tmp_path),
+    ):
+        pass
+    assert not left.exists()
 
 
 def _sent(folder: Path) -> int:

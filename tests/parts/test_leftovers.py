@@ -12,7 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from fedtempo import resume
 from fedtempo.parts import leftovers
+from fedtempo.parts.text_files import parse_toml
+from fedtempo.runs.config import parse
+from fedtempo.runs.run import Run
 
 ROOT = Path(__file__).parents[2]
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
@@ -87,6 +91,32 @@ def test_only_what_a_dead_process_left_is_removed(folders: tuple[Path, Path]) ->
     assert leftovers.remove_leftovers() == (0, 0)
     process.kill()
     process.communicate()
+
+
+@pytest.fixture
+def left(folders: tuple[Path, Path]) -> list[Path]:
+    """What a killed process left in both folders."""
+    dead, killed = prefix_of("time.sleep(1000)")
+    killed.kill()
+    killed.communicate()
+    paths = [folder / f"{dead}data" for folder in folders]
+    for path in paths:
+        path.write_bytes(b"1234")
+    return paths
+
+
+@LINUX
+def test_the_next_run_in_shared_memory_and_every_resumption_remove_it(left: list[Path], tmp_path: Path) -> None:
+    config = parse(parse_toml(CONFIG.replace("20000.0", "2.0")))
+    Run(config.with_changes({"executor.kind": "inline"})).complete(tmp_path / "inline")
+    assert all(path.exists() for path in left)
+    resume(tmp_path / "inline", sets=["run.horizon=4.0"])
+    assert not any(path.exists() for path in left)
+
+    for path in left:
+        path.write_bytes(b"1234")
+    Run(config).complete(tmp_path / "processes")
+    assert not any(path.exists() for path in left)
 
 
 @LINUX
