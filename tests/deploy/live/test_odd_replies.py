@@ -16,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fedtempo import open_run
+from fedtempo.api.reports import report_runs
 from fedtempo.deploy.live import joining
 from fedtempo.deploy.live.bounds import BadUpdate, object_of
 from fedtempo.deploy.live.joining import Admission, wait_for_clients
@@ -305,3 +307,25 @@ def test_the_server_waits_on_whatever_clients_say(monkeypatch: pytest.MonkeyPatc
     assert [client.description.name for client in joined] == ["c0", "c1", "c2"]
     assert len(said) >= 40
     grid.close()
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [([15, 5], [[2] * 10, [2] * 10, [15, 5] + [0] * 8]), ([1] * 20, [[2] * 10, [2] * 10])],
+    ids=["two classes", "twenty classes"],
+)
+def test_the_folder_of_a_run_whose_client_tells_other_classes_can_be_read(
+    told: list[int], kept: list[list[int]], tmp_path: Path
+) -> None:
+    def change(call: Call, reply: Reply) -> Reply:
+        if call.kind != "describe":
+            return reply
+        return Reply({**reply.content, "label_histogram": told if call.node == LIAR else [2] * 10}, reply.arrays)
+
+    grid = Loopback(digits_clients(3, tell_labels=True), change)
+    settings = config(lambda fed: rounds(fed, len(kept), 3), data__tell_labels=True, data__clients=len(kept))
+    deploy_to_folder(settings, tmp_path / "run", grid)
+    grid.close()
+    assert load_run(tmp_path / "run").facts["label_histograms"] == kept
+    assert open_run(tmp_path / "run").summary["commits"] == 3
+    assert report_runs([tmp_path / "run"], tmp_path / "report.html").stat().st_size > 10**5
