@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import re
@@ -98,6 +99,13 @@ def test_a_lost_superlink_makes_the_health_check_fail() -> None:
     assert metrics.health() == (False, {"state": "SuperLink away", "run_s": 3.0, "version": 4, "clients": 2, "busy": 1})
     with served(metrics, "127.0.0.1:0") as port:
         assert read(port, "/health")[0] == 503
+
+
+def test_metrics_are_served_at_the_given_address_alone() -> None:
+    with served(Metrics(), "127.0.0.1:0") as port:
+        for address, refused in (("127.0.0.1", False), ("127.0.0.2", True)):
+            with socket.socket() as probe:
+                assert (probe.connect_ex((address, port)) == errno.ECONNREFUSED) is refused
 
 
 def test_a_port_in_use_is_named() -> None:

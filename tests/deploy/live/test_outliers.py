@@ -36,8 +36,14 @@ class OneVisit:
     client: Any
 
 
-def judged(lengths: list[float], client: int = 0, work: list[float] | None = None, factor: float = 20.0) -> str | None:
-    """Judge the update of one client beside those of the others; the model has the length 10."""
+def judged(
+    lengths: list[float],
+    client: int = 0,
+    work: list[float] | None = None,
+    factor: float = 20.0,
+    model: float = 10.0,
+) -> str | None:
+    """Judge the update of one client beside those of the others. model: its length."""
     visits = SimpleNamespace(in_progress=list)
     outliers = Outliers(factor, visits, lambda: 0.0)  # type: ignore[arg-type]
 
@@ -45,7 +51,7 @@ def judged(lengths: list[float], client: int = 0, work: list[float] | None = Non
         order = [*(i for i in range(len(lengths)) if i != client), client]
         for i in order:
             visit: Any = OneVisit(SimpleNamespace(id=i))
-            part = ("change of the model", lengths[i], 10.0, 100)
+            part = ("change of the model", lengths[i], model, 100)
             flaw = await outliers.judge(visit, "", 1.0 if work is None else work[i], [part])
         return flaw
 
@@ -71,6 +77,14 @@ def test_without_others_only_what_no_training_does_is_rejected() -> None:
 def test_what_is_short_beside_the_model_does_no_harm() -> None:
     assert judged([1.9, 1e-9, 1e-9, 1e-9]) is None
     assert judged([2.1, 1e-9, 1e-9, 1e-9]) is not None
+
+
+@pytest.mark.parametrize("model", [0.0, 5e-324, 10.0])
+@pytest.mark.parametrize("work", [0.0, 5e-324])
+def test_no_length_and_no_work_are_numbers_like_others(model: float, work: float) -> None:
+    assert judged([0.0] * 4, work=[work] * 4, model=model) is None
+    assert judged([5e-324, 0.0, 0.0, 0.0], work=[work] * 4, model=model) is None
+    assert judged([1e9, 0.0, 0.0, 0.0], work=[work] * 4, model=model) is not None
 
 
 def test_clients_that_work_more_may_move_further() -> None:
@@ -166,6 +180,19 @@ def test_a_liar_is_rejected_and_the_others_are_not(
         simulated, _, _ = run(config(rounds, data__clients=4))
         summary = json.loads((tmp_path / "run" / "summary.json").read_text())
         assert summary["model_sha256"] == simulated["model_sha256"]
+
+
+def test_who_begins_to_lie_in_a_chain_is_rejected_and_the_chain_goes_on(tmp_path: Path) -> None:
+    grid = Loopback(digits_clients(4))
+    grid.change = scaled(1e3, 1)
+    deploy_to_folder(config(strategy__name="sequential", data__clients=4, run__max_commits=12), tmp_path / "run", grid)
+    grid.close()
+    visits = load_run(tmp_path / "run").visits
+    outcomes = visits["outcome"][visits["client"] == 3].tolist()
+    assert outcomes == ["done"] + ["refused"] * (len(outcomes) - 1)
+    assert len(outcomes) >= 3
+    assert (visits["outcome"][visits["client"] < 3] == "done").all()
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["final_loss"] < 3
 
 
 def test_without_the_bound_a_liar_ruins_the_model(tmp_path: Path) -> None:
