@@ -18,8 +18,9 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from fedtempo.deploy.flower.grid import SuperLink
 from fedtempo.deploy.flower.service import grid
-from fedtempo.deploy.flower.superlink import free_port, started
+from fedtempo.deploy.flower.superlink import answers, free_port, started
 from fedtempo.errors import ConfigError
 from fedtempo.record import load_run
 from fedtempo.runs.config import Config
@@ -114,6 +115,20 @@ def test_a_run_survives_a_killed_superlink(tmp_path: Path) -> None:
         with started(tmp_path, address=address, database=database):
             summary = finished(process, tmp_path / "run")
             assert trainings(clients) == [3, 3, 3]
+    assert summary["model_sha256"] == run(config)[0]["model_sha256"]
+    assert load_run(tmp_path / "run").visits["outcome"].tolist() == ["done"] * 9
+
+
+def test_a_killed_server_and_its_superlink_continue_with_the_state_that_the_superlink_kept(tmp_path: Path) -> None:
+    address, database = f"127.0.0.1:{free_port()}", tmp_path / "state.db"
+    config = real(deploy__superlink=address, deploy__database=str(database))
+    with three_clients(tmp_path, address) as clients:
+        with driver("deploy", written(tmp_path, config), "--out", tmp_path / "run") as process:
+            wait_until(lambda: _sent(tmp_path / "run") >= 6, 120)  # the second round has begun
+            process.kill()
+        wait_until(lambda: not answers(SuperLink(address)), 30)  # the SuperLink has ended with it
+        summary = finished(driver("resume", tmp_path / "run"), tmp_path / "run")
+        assert trainings(clients) == [3, 3, 3]
     assert summary["model_sha256"] == run(config)[0]["model_sha256"]
     assert load_run(tmp_path / "run").visits["outcome"].tolist() == ["done"] * 9
 
