@@ -31,7 +31,7 @@ NESTED = "[" * 200_000
 def begin(seed: int, counter: str, honest: int) -> None:
     """Mutate what this process sends, after some honest messages. counter: file for the number of messages."""
     rng, sent = np.random.default_rng(seed), 0
-    node._POLL_S = node._POLL_MAX_S = 0.01
+    node._POLL_S = node._POLL_MAX_S = node._POLL_IDLE_S = 0.01
     records, send = wire._records, node._Link._send
 
     def odd_records(values: Any, arrays: Any) -> RecordDict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import stat
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from fedtempo.deploy.flower.app import bundle
 from fedtempo.deploy.flower.client_app import app
 from fedtempo.deploy.flower.grid import FlowerGrid, Session, SuperLink
 from fedtempo.deploy.flower.keys import make_keys
+from fedtempo.deploy.flower.node import next_delay
 from fedtempo.deploy.flower.service import _started_superlink
 from fedtempo.deploy.live.messages import Call, GridError
 from fedtempo.errors import ConfigError, RunError
@@ -187,3 +189,18 @@ def test_the_client_app_keeps_a_visits_phases_in_the_context(tmp_path: Path) -> 
     (trained,) = ask("send", {"stay": 3}).arrays
     assert np.any(trained != model.vector.numpy())
     assert "no visit" in ask("send", {"stay": 3}).content["refused"]
+
+
+def test_a_client_that_waits_for_long_polls_less_often() -> None:
+    def polls(until_s: float) -> list[float]:
+        times, delay = [0.0], 0.05
+        while times[-1] < until_s:
+            times.append(times[-1] + delay)
+            delay = next_delay(delay, times[-1])
+        return times
+
+    times = polls(1000.0)
+    assert all(later - time <= max(0.4, 0.05 * time) + 1e-9 for time, later in pairwise(times))
+    assert max(later - time for time, later in pairwise(times)) == pytest.approx(2.0)
+    assert len(polls(2.0)) > 10
+    assert len(times) < 600

@@ -66,7 +66,10 @@ log = logging.getLogger("fedtempo.client")
 T = TypeVar("T")
 Keys = tuple[ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey]
 
-_POLL_S, _POLL_MAX_S = 0.05, 0.4
+_POLL_S, _POLL_MAX_S, _POLL_IDLE_S = 0.05, 0.4, 2.0
+"""Shortest time between two polls, the longest within a few seconds of a call, and the longest of all."""
+_POLL_SHARE = 0.05
+"""Share of a long pause by which a poll may be late: many clients that wait for long would keep a SuperLink busy."""
 _RETRY_S, _RETRY_MAX_S = 0.5, 30.0
 _GONE = 3
 """Flower's error code for a missing message."""
@@ -119,6 +122,11 @@ def serve(settings: ClientSettings) -> None:
     log.info("client %s ended", settings.name)
 
 
+def next_delay(delay: float, pause_s: float) -> float:
+    """Return how long to wait for the next poll. delay: before the last one. pause_s: since the last call, seconds."""
+    return min(1.25 * delay, max(_POLL_MAX_S, min(_POLL_SHARE * pause_s, _POLL_IDLE_S)))
+
+
 class _Link:
     """A registered and active node at a SuperLink. address: of the SuperLink, for the log."""
 
@@ -127,7 +135,7 @@ class _Link:
 
     def work(self, answers: Answers) -> None:
         """Answer calls, one at a time, until the SuperLink no longer knows the node."""
-        delay = _POLL_S
+        delay, since = _POLL_S, time.monotonic()
         while True:
             try:
                 answered = self._answer_one(answers)
@@ -137,10 +145,10 @@ class _Link:
                 log.info("dropped a call, or its answer, of a run that has ended")
                 answered = True
             if answered:
-                delay = _POLL_S
+                delay, since = _POLL_S, time.monotonic()
             else:
                 time.sleep(delay)
-                delay = min(1.25 * delay, _POLL_MAX_S)
+                delay = next_delay(delay, time.monotonic() - since)
 
     def _answer_one(self, answers: Answers) -> bool:
         response = self._patiently(lambda: self._client.PullMessages(PullMessagesRequest(node=self._node)))
