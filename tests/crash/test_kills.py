@@ -44,7 +44,7 @@ def kill_and_compare(config: lives.Config, folder: Path, kills: int, seed: int) 
         assert load_run(run).facts["resumed"] <= hits - before  # the run may be killed before it began
 
 
-@with_every_strategy()
+@with_every_strategy(selected=("async-memory", "ditto", "fedavg", "fedhusky", "hybrid-fl"))
 def test_a_run_interrupted_twice_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
     config = lives.config(name, {"run.checkpoint_every": 1e6, "run.horizon": 25.0})
     Run(config).complete(tmp_path / "whole")
@@ -80,7 +80,7 @@ CHANGING = {
 """Changes to a run: clients with wrong labels and noisy inputs, whose examples change twice."""
 
 
-@pytest.mark.parametrize("name", ["fedavg", "fedasync"])
+@pytest.mark.parametrize("name", [pytest.param("fedavg", marks=pytest.mark.long), "fedasync"])
 def test_a_run_whose_data_change_is_resumed_in_every_phase(name: str, tmp_path: Path) -> None:
     """It is interrupted before the first change, at the second and after it."""
     config = lives.config(name, {**CHANGING, "run.checkpoint_every": 1e6})

@@ -34,12 +34,12 @@ SELECTED = frozenset(
 """Strategies that together use all that the engine offers. Each is here for what the comment says."""
 
 
-def cases(names: Iterable[str] = STRATEGIES) -> list[Any]:
-    """Return parameters of a test, of which `make test` runs those in `SELECTED`, and those that are no strategy."""
-    later = STRATEGIES.keys() - SELECTED
+def cases(names: Iterable[str] = STRATEGIES, selected: Collection[str] = SELECTED) -> list[Any]:
+    """Return parameters of a test. `make test` runs those that are selected, and those that are no strategy."""
+    later = STRATEGIES.keys() - selected
     return [pytest.param(name, marks=pytest.mark.long) if name in later else name for name in sorted(names)]
 
 
-def with_every_strategy(without: Collection[str] = ()) -> pytest.MarkDecorator:
-    """Run a test with every strategy but these; its argument is called name."""
-    return pytest.mark.parametrize("name", cases(STRATEGIES.keys() - set(without)))
+def with_every_strategy(without: Collection[str] = (), selected: Collection[str] = SELECTED) -> pytest.MarkDecorator:
+    """Run a test with every strategy but those `without`; its argument is called name."""
+    return pytest.mark.parametrize("name", cases(STRATEGIES.keys() - set(without), selected))
