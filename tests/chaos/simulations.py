@@ -34,6 +34,8 @@ def config(strategy: str, executor: str) -> Config:
     changes: dict[str, Any] = {"run.horizon": 20.0, "data.clients": 10, "executor.kind": executor, "run.verify": False}
     if strategy.startswith("fedhusky"):
         changes["run.horizon"] = 40.0  # it plans groups
+    if strategy == "psfl":
+        changes["data.clients"] = 12  # four sequences of three
     if executor == "processes":
         changes["executor.workers"] = 2
     return lives.config(strategy, changes)

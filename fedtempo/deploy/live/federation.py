@@ -205,8 +205,9 @@ class LiveFederation(Central):
         upload_share = sizes.up / sizes.down if sizes.down else 1.0
         transfer_s = (took_s - state.compute_s) / (1 + more + upload_share * (1 + more_up))
         state.download_s = transfer_s
-        state.received_at = visit.started + transfer_s
-        visit.computed = state.received_at + state.compute_s
+        # While a run is prepared, its time stands still.
+        state.received_at = min(visit.started + transfer_s, self.now)
+        visit.computed = min(state.received_at + state.compute_s, self.now)
         return self._done(visit, result, transfer_s * upload_share)
 
     async def download(self, client: Client, model: Model, *, group: int | None = None) -> Visit:

@@ -158,9 +158,15 @@ class Transport:
         for name, reply in replies.items():
             if (pending := self._waiting.pop(name, None)) is None:
                 continue
-            if pending.resend_at < math.inf and reply.failure is not None and reply.failure.kind == "gone":
-                self._send(_PendingCall(pending.number, pending.call))
-                continue
+            same = [other for other, call in self._waiting.items() if call.number == pending.number]  # sent twice
+            if reply.failure is not None and reply.failure.kind == "gone":
+                if same:
+                    continue
+                if pending.resend_at < math.inf:
+                    self._send(_PendingCall(pending.number, pending.call))
+                    continue
+            for other in same:
+                del self._waiting[other]
             sender = self._grid.sender(pending.call.node)
             answer = answer_of(pending.call, dataclasses.replace(reply, sender=sender))
             self._post(OperationEnded(pending.number, dataclasses.replace(answer, result=self._store(answer.result))))

@@ -19,7 +19,7 @@ from fedtempo.record import RunFolder, load_run
 from fedtempo.record.folder import claim
 from fedtempo.record.journal import Journal
 from tests.deploy.live.deployments import config
-from tests.deploy.live.loopback import Loopback
+from tests.deploy.live.loopback import Loopback, digits_clients
 
 
 class Killed(BaseException):
@@ -121,3 +121,15 @@ def test_a_description_does_not_make_a_client_forget_its_last_training(
     clients[0].answer("describe", {"call": "other:1"}, ())
     again, _ = clients[0].answer("train", last.content, last.arrays)
     assert again is first
+
+
+def test_times_of_visits_are_in_order_although_the_clock_stands_still_while_clusters_are_found(tmp_path: Path) -> None:
+    grid = Loopback(digits_clients(4))
+    settings = config(strategy__name="fedhusky-paper", strategy__clusters=2, data__clients=4)
+    deploy_to_folder(settings, tmp_path / "run", grid)
+    grid.close()
+    visits = load_run(tmp_path / "run").visits
+    assert visits["finished"][:4].tolist() == [0.0] * 4
+    names = ("queued", "started", "received", "computed", "finished")
+    for times in zip(*(visits[name] for name in names), strict=True):
+        assert list(times) == sorted(times)
