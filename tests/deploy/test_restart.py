@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,11 +28,9 @@ from fedtempo.runs.config import Config
 from fedtempo.runs.run import run
 from tests.deploy.live.deployments import real
 from tests.deploy.processes import ClientProcess, client, family, wait_until
-from tests.parts.test_leftovers import of_process
+from tests.parts.test_leftovers import of_process, prefix_of_the_dead
 
 pytestmark = pytest.mark.deploy
-
-ROOT = Path(__file__).parents[2]
 
 PACE_S = 1.5
 
@@ -149,10 +148,7 @@ def test_processes_started_by_a_killed_server_end_with_it(tmp_path: Path) -> Non
 
 
 def test_the_next_deployment_removes_what_a_killed_process_left(tmp_path: Path) -> None:
-    code = "import tempfile; from fedtempo.parts.leftovers import prefix; print(tempfile.mkdtemp(prefix=prefix()))"
-    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    left = Path(ended.stdout.strip())
-    assert left.exists()
+    left = Path(tempfile.mkdtemp(prefix=prefix_of_the_dead()))
     with (
         pytest.raises(ConfigError, match="no SuperLink answers"),
         grid(real(deploy__superlink="127.0.0.2:9"), tmp_path),

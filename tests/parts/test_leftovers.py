@@ -59,12 +59,18 @@ def prefix_of(code: str) -> tuple[str, subprocess.Popen[str]]:
     return process.stdout.readline().strip(), process
 
 
-@LINUX
-def test_only_what_a_dead_process_left_is_removed(folders: tuple[Path, Path]) -> None:
-    memory, temporary = folders
+def prefix_of_the_dead() -> str:
+    """Return the prefix of a process that was killed."""
     dead, killed = prefix_of("time.sleep(1000)")
     killed.kill()
     killed.communicate()
+    return dead
+
+
+@LINUX
+def test_only_what_a_dead_process_left_is_removed(folders: tuple[Path, Path]) -> None:
+    memory, temporary = folders
+    dead = prefix_of_the_dead()
     living, process = prefix_of("sys.stdin.read()")
     number, started, boot, space = dead.split("-")[1:5]
     kept = [
@@ -96,9 +102,7 @@ def test_only_what_a_dead_process_left_is_removed(folders: tuple[Path, Path]) ->
 @pytest.fixture
 def left(folders: tuple[Path, Path]) -> list[Path]:
     """What a killed process left in both folders."""
-    dead, killed = prefix_of("time.sleep(1000)")
-    killed.kill()
-    killed.communicate()
+    dead = prefix_of_the_dead()
     paths = [folder / f"{dead}data" for folder in folders]
     for path in paths:
         path.write_bytes(b"1234")

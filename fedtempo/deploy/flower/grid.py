@@ -44,6 +44,8 @@ from fedtempo.errors import ConfigError, RunError
 
 T = TypeVar("T")
 
+LOCAL = ("localhost", "127.0.0.1")
+"""Names of this machine itself."""
 _AWAY = (502, 503, 504)
 _PUSHES, _PUSH_AGAIN_S = 5, 0.5
 """How often a call is sent if the SuperLink is interrupted meanwhile, and seconds before it is sent again."""

@@ -26,12 +26,11 @@ from flwr.proto.control_pb2 import RegisterNodeRequest, UnregisterNodeRequest
 from flwr.supercore.error import ApiErrorCode, FlowerError
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
-from fedtempo.deploy.flower.grid import SuperLink, control, listed_nodes, registered_nodes, rejected
+from fedtempo.deploy.flower.grid import LOCAL, SuperLink, control, listed_nodes, registered_nodes, rejected
 from fedtempo.deploy.flower.guarded import CONTROL_FILE, new_secret, read_secret, write_secret
 from fedtempo.errors import ConfigError, RunError
 
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 365
-_LOCAL = ("localhost", "127.0.0.1")
 _RESERVED = ("ca", "server", "ca.crt", "ca.key", "server.crt", "server.key", CONTROL_FILE)
 _SLACK = datetime.timedelta(days=1)
 
@@ -183,7 +182,7 @@ def _server(folder: Path, hosts: Sequence[str], renew: bool) -> list[Path]:
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(
-            x509.SubjectAlternativeName([_host(host) for host in dict.fromkeys([*hosts, *_LOCAL])]), critical=False
+            x509.SubjectAlternativeName([_host(host) for host in dict.fromkeys([*hosts, *LOCAL])]), critical=False
         )
         .sign(signer, hashes.SHA256())
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fedtempo.deploy.flower.grid import FlowerGrid, Session, SuperLink, joined
+from fedtempo.deploy.flower.grid import LOCAL, FlowerGrid, Session, SuperLink, joined
 from fedtempo.deploy.flower.guarded import read_secret
 from fedtempo.deploy.flower.keys import register
 from fedtempo.deploy.flower.local import clients
@@ -85,7 +85,7 @@ def _control_secret(settings: DeploySettings) -> str | None:
 
 def _is_here(address: str) -> bool:
     """Return whether a SuperLink's address, host:port, is this machine's own."""
-    return address.rpartition(":")[0] in ("127.0.0.1", "localhost")
+    return address.rpartition(":")[0] in LOCAL
 
 
 @contextlib.contextmanager

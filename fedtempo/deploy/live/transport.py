@@ -144,7 +144,7 @@ class Transport:
         named = dataclasses.replace(call, content={**call.content, "call": f"{self._run}:{pending.number}"})
         name = self._timed(lambda: self._grid.push(named))
         if name is None:
-            self._post(OperationEnded(pending.number, Answer(failure=Failure("gone", "its node is unknown"))))
+            self._end(pending.number, Answer(failure=Failure("gone", "its node is unknown")))
         else:
             self._waiting[name] = pending
             self._post(CallSent(pending.number, name))
@@ -158,19 +158,26 @@ class Transport:
         for name, reply in replies.items():
             if (pending := self._waiting.pop(name, None)) is None:
                 continue
-            same = [other for other, call in self._waiting.items() if call.number == pending.number]  # sent twice
             if reply.failure is not None and reply.failure.kind == "gone":
-                if same:
+                if self._messages(pending.number):
                     continue
                 if pending.resend_at < math.inf:
                     self._send(_PendingCall(pending.number, pending.call))
                     continue
-            for other in same:
-                del self._waiting[other]
             sender = self._grid.sender(pending.call.node)
             answer = answer_of(pending.call, dataclasses.replace(reply, sender=sender))
-            self._post(OperationEnded(pending.number, dataclasses.replace(answer, result=self._store(answer.result))))
+            self._end(pending.number, dataclasses.replace(answer, result=self._store(answer.result)))
         return bool(replies)
+
+    def _messages(self, number: int) -> list[str]:
+        """Return the names of the messages of a call that wait for a reply: two, if it was sent again."""
+        return [name for name, pending in self._waiting.items() if pending.number == number]
+
+    def _end(self, number: int, answer: Answer) -> None:
+        """Post the end of a call, of which no message is waited for or sent again."""
+        for name in self._messages(number):
+            del self._waiting[name]
+        self._post(OperationEnded(number, answer))
 
     def _note_interruptions(self) -> None:
         """Plan to send all calls again that wait for a reply, if the grid's server was away."""
@@ -185,7 +192,7 @@ class Transport:
         """Send calls again that are due for it. If both are answered, the first answer counts."""
         now = time.monotonic()
         for name, pending in list(self._waiting.items()):
-            if now >= pending.resend_at:
+            if now >= pending.resend_at and name in self._waiting:
                 self._waiting[name] = dataclasses.replace(pending, resend_at=math.inf)
                 self._send(_PendingCall(pending.number, pending.call))
 

@@ -118,8 +118,13 @@ def test_mutated_replies_do_not_touch_a_run(tmp_path: Path) -> None:
         sent[call.kind] += 1
         return mutated_reply(reply, rng)
 
-    deployed_with_a_liar(tmp_path / "run", change, lambda: sent.total() >= 60)
-    assert min(sent[kind] for kind in ("describe", "train", "receive", "examples")) >= 2
+    def fewest() -> int:
+        return min(sent[kind] for kind in ("describe", "train", "receive", "examples"))
+
+    deployed_with_a_liar(
+        tmp_path / "run", change, lambda: sent.total() >= 60 and (fewest() >= 2 or sent.total() >= 20_000)
+    )
+    assert fewest() >= 2
     check_honest(tmp_path / "run")
 
 

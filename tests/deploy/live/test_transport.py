@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -12,13 +12,18 @@ from fedtempo.deploy.live import transport
 from fedtempo.deploy.live.event_log import OperationEnded
 from fedtempo.deploy.live.messages import Call, Failure, Reply, Sender
 from fedtempo.deploy.live.transport import Transport
+from tests.deploy.live.loopback import wait_until
 
 
 class Grid:
-    """A grid whose replies come when the test gives them. pushed: names of the messages that were sent."""
+    """A grid whose replies come when the test gives them.
+
+    pushed: names of the messages that were sent. knows: whether it knows the node.
+    """
 
     def __init__(self) -> None:
         self.interruptions = 0
+        self.knows = True
         self.pushed: list[str] = []
         self.replies: dict[str, Reply] = {}
 
@@ -28,9 +33,9 @@ class Grid:
     def sender(self, node: int) -> Sender:
         return Sender(None, frozenset())
 
-    def push(self, call: Call) -> str:
+    def push(self, call: Call) -> str | None:
         self.pushed.append(f"new {len(self.pushed)}")
-        return self.pushed[-1]
+        return self.pushed[-1] if self.knows else None
 
     def pull(self, names: Mapping[str, int]) -> dict[str, Reply]:
         return {name: self.replies.pop(name) for name in names if name in self.replies}
@@ -55,21 +60,14 @@ def ends(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Operation
     carrier = Transport(grid, post, lambda result: result, run="run", poll_s=0.01, poll_max_s=0.01, refresh_s=0.05)
     carrier.start()
     carrier.take_up(7, "old", Call(1, "train", {}, check=lambda reply: reply.content))
-    waited(lambda: grid.pushed == ["new 0"])
+    wait_until(lambda: grid.pushed == ["new 0"])
     yield events
     carrier.close()
 
 
-def waited(until: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not until():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_an_answered_call_is_not_sent_again_after_an_interruption(grid: Grid, ends: list[OperationEnded]) -> None:
     grid.replies["new 0"] = Reply({"a": 1})
-    waited(lambda: len(ends) == 1)
+    wait_until(lambda: len(ends) == 1)
     grid.interruptions += 1
     time.sleep(0.3)
     assert grid.pushed == ["new 0"]
@@ -86,6 +84,16 @@ def test_if_one_message_is_gone_the_other_is_waited_for(
     time.sleep(0.2)
     assert ends == []
     grid.replies[answered] = Reply({"a": 1})
-    waited(lambda: len(ends) == 1)
+    wait_until(lambda: len(ends) == 1)
     assert ends[0].result.result == {"a": 1}
     assert grid.pushed == ["new 0"]
+
+
+def test_a_call_to_a_node_that_is_unknown_by_now_has_ended(grid: Grid, ends: list[OperationEnded]) -> None:
+    grid.knows = False
+    grid.interruptions += 1
+    wait_until(lambda: bool(ends))
+    grid.interruptions += 1
+    time.sleep(0.3)
+    assert [event.result.failure.reason for event in ends] == ["its node is unknown"]
+    assert grid.pushed == ["new 0", "new 1"]
