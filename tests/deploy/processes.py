@@ -82,8 +82,8 @@ def wait_until(what: Callable[[], bool], seconds: float, complaint: Callable[[],
         time.sleep(0.05)
 
 
-def family() -> dict[int, str]:
-    """Return the command lines of this process and its descendants by process id."""
+def family(root: int | None = None) -> dict[int, str]:
+    """Return the command lines of a process, by default this one, and its descendants by process id."""
     parents: dict[int, int] = {}
     lines: dict[int, str] = {}
     for folder in Path("/proc").glob("[0-9]*"):
@@ -91,7 +91,7 @@ def family() -> dict[int, str]:
             pid = int(folder.name)
             parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             lines[pid] = (folder / "cmdline").read_text().replace("\0", " ")
-    members = {os.getpid()}
+    members = {os.getpid() if root is None else root}
     while more := {pid for pid, parent in parents.items() if parent in members} - members:
         members |= more
     return {pid: lines[pid] for pid in members if pid in lines}

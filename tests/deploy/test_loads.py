@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import tomllib
 from dataclasses import replace
@@ -34,6 +35,24 @@ def grid() -> Any:
 @pytest.mark.parametrize("value", ODD, ids=repr)
 def test_an_odd_load_counts_as_none(value: Any) -> None:
     assert read_load(value) is None
+
+
+def test_odd_loads_in_replies_count_as_none(tmp_path: Path, grid: Loopback) -> None:
+    odd, told = itertools.cycle(ODD), []
+
+    def tell(call: Call, reply: Reply) -> Reply:
+        if call.kind != "train" or call.node == 100:
+            return replace(reply, content={**reply.content, "load": [3.0, 2]})
+        told.append(next(odd))
+        return replace(reply, content={**reply.content, "load": told[-1]})
+
+    grid.change = tell
+    deploy_to_folder(replace(config(), run=RunSettings(max_commits=12)), tmp_path / "run", grid)
+    assert len(told) >= len(ODD)
+    records = load_run(tmp_path / "run")
+    assert (records.visits["outcome"] == "done").all()
+    assert records.facts["loads"]["clients"] == [[3.0, 2.0], None, None]
+    assert loads_of(records).keys() == {"", "c0"}
 
 
 def test_a_measured_fleet_keeps_the_loads_under_which_it_was_measured(tmp_path: Path, grid: Loopback) -> None:

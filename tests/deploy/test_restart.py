@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,13 @@ def driver(*arguments: str | Path) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def kill_all(process: subprocess.Popen[str]) -> None:
+    """Kill a driver and all that it started at once, so that none of them can end in order."""
+    process.send_signal(signal.SIGSTOP)  # it starts nothing meanwhile
+    for pid in family(process.pid):
+        os.kill(pid, signal.SIGKILL)
 
 
 def written(folder: Path, config: Config) -> Path:
@@ -118,13 +125,16 @@ def test_a_run_survives_a_killed_superlink(tmp_path: Path) -> None:
     assert load_run(tmp_path / "run").visits["outcome"].tolist() == ["done"] * 9
 
 
-def test_a_killed_server_and_its_superlink_continue_with_the_state_that_the_superlink_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kill", [subprocess.Popen.kill, kill_all], ids=["server", "server and SuperLink"])
+def test_a_killed_server_and_its_superlink_continue_with_the_state_that_the_superlink_kept(
+    kill: Callable[[subprocess.Popen[str]], None], tmp_path: Path
+) -> None:
     address, database = f"127.0.0.1:{free_port()}", tmp_path / "state.db"
     config = real(deploy__superlink=address, deploy__database=str(database))
     with three_clients(tmp_path, address) as clients:
         with driver("deploy", written(tmp_path, config), "--out", tmp_path / "run") as process:
             wait_until(lambda: _sent(tmp_path / "run") >= 6, 120)  # the second round has begun
-            process.kill()
+            kill(process)
         wait_until(lambda: not answers(SuperLink(address)), 30)  # the SuperLink has ended with it
         summary = finished(driver("resume", tmp_path / "run"), tmp_path / "run")
         assert trainings(clients) == [3, 3, 3]
@@ -132,14 +142,17 @@ def test_a_killed_server_and_its_superlink_continue_with_the_state_that_the_supe
     assert load_run(tmp_path / "run").visits["outcome"].tolist() == ["done"] * 9
 
 
-def test_processes_started_by_a_killed_server_end_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kill", [subprocess.Popen.kill, kill_all], ids=["server", "all"])
+def test_processes_started_by_a_killed_server_end_with_it(
+    kill: Callable[[subprocess.Popen[str]], None], tmp_path: Path
+) -> None:
     config = real(data__clients=2)
     with driver("deploy", written(tmp_path, config), "--local", "2", "--out", tmp_path / "run") as process:
         wait_until(lambda: _sent(tmp_path / "run") >= 1, 120)
         ours = ("flower.guarded", "fedtempo client")
         started_here = [pid for pid, line in family().items() if any(name in line for name in ours)]
         assert len(started_here) == 3
-        process.kill()
+        kill(process)
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started_here), 30)
     assert of_process(process.pid)
     summary = finished(driver("resume", tmp_path / "run"), tmp_path / "run")
