@@ -16,8 +16,8 @@ from typing import Any
 
 import tomli_w
 
+from fedtempo.deploy.flower.control_secret import CONTROL_FILE, read_secret
 from fedtempo.deploy.flower.grid import SuperLink, joined
-from fedtempo.deploy.flower.guarded import CONTROL_FILE, read_secret
 from fedtempo.deploy.flower.keys import make_keys, register
 from fedtempo.deploy.flower.superlink import Certificates, started
 from fedtempo.deploy.run import deploy_to_folder

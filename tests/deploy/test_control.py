@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.server
+import re
 import sqlite3
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +22,12 @@ pytest.importorskip("flwr")
 from flwr.proto.control_pb2 import ListRunsRequest, StopRunRequest
 from flwr.superlink.main import create_app
 
+from fedtempo.api.clients import register_keys
 from fedtempo.cli.deploy import keys
+from fedtempo.deploy.client.settings import parse_client
+from fedtempo.deploy.flower.control_secret import HEADER, proof, proves, read_secret, write_secret
 from fedtempo.deploy.flower.grid import SuperLink, control, joined
-from fedtempo.deploy.flower.guarded import ControlGuard, read_secret, write_secret
+from fedtempo.deploy.flower.guarded import ControlGuard
 from fedtempo.deploy.flower.keys import make_keys, register, revoke
 from fedtempo.deploy.flower.service import _control_secret, grid
 from fedtempo.deploy.flower.superlink import serve, started
@@ -64,28 +71,32 @@ def paths() -> list[tuple[str, str]]:
 
 def test_everything_but_the_interface_for_clients_asks_for_the_secret(superlink: SuperLink) -> None:
     base, routes = f"http://{superlink.address}", paths()
+    assert superlink.secret is not None
     assert {("POST", "/v1/control/stop-run"), ("POST", "/v1/runtime/acquire-task")} <= {*routes}
     protobuf = {"content-type": "application/protobuf", "accept": "application/protobuf"}
-    with httpx.Client(base_url=base, headers=protobuf) as http:
+    with httpx.Client(base_url=base, headers=protobuf) as session:
         for method, path in routes:
             closed = (
                 not path.startswith((CLIENTS, RUN, "/health")) or path.removeprefix(RUN).rstrip("/") in UNGUARDED_OF_RUN
             )
-            for headers in ({}, {"x-fedtempo-control": "wrong"}, {"x-fedtempo-control": ""}):
-                status = http.request(method, path, headers=headers).status_code
+            for headers in ({}, *({HEADER: wrong} for wrong in ("wrong", "", superlink.secret, proof(SECRET, None)))):
+                status = session.request(method, path, headers=headers).status_code
                 if closed or ".." in path:
                     assert status == 401, path
                 elif path.startswith(RUN):
                     assert status == 401, f"{path} answers without a run's token: {status}"
-        assert http.get("/health").status_code == 200
-        assert superlink.secret is not None
-        assert http.get("/openapi.json", headers={"x-fedtempo-control": superlink.secret}).status_code == 200
+        assert session.get("/health").status_code == 200
+        port = int(superlink.address.rpartition(":")[2])
+        for where, status in ((port, 200), (None, 200), (port + 1, 401)):
+            assert session.get("/openapi.json", headers={HEADER: proof(superlink.secret, where)}).status_code == status
 
 
 def test_a_run_cannot_be_submitted_or_listed_without_the_secret(superlink: SuperLink) -> None:
     stranger = replace(superlink, secret=None)
     with (
-        pytest.raises(RunError, match=r"rejects the run: the control secret is missing or wrong; set deploy.control_s"),
+        pytest.raises(
+            RunError, match=r"rejects the run: no proof of the control secret, or a wrong one; set deploy.control_s"
+        ),
         joined(stranger, outage_s=1.0),
     ):
         pass
@@ -185,7 +196,7 @@ def test_a_superlink_needs_its_files(tmp_path: Path) -> None:
     for name in ("ca.crt", "server.crt", "server.key"):
         (tmp_path / name).write_text("")
     write_secret(tmp_path / "control.secret", "x" * 43)
-    with pytest.raises(ConfigError, match="address = 'nowhere': must be host:port"):
+    with pytest.raises(ConfigError, match="address = 'nowhere': must be host:port, such as"):
         serve(tmp_path, "nowhere", None)
     with pytest.raises(ConfigError, match="revoke: give the SuperLink's host:port as --register"):
         keys(tmp_path / "keys", ["localhost"], [], False, None, ["a"])
@@ -205,7 +216,59 @@ def test_a_database_whose_journal_names_a_file_elsewhere_is_rejected(tmp_path: P
     assert victim.read_text() == "theirs"
 
 
-def test_a_secret_is_sent_only_to_this_machine_or_to_the_authority_beside_it(tmp_path: Path) -> None:
+def test_a_proof_is_worth_nothing_at_another_port_later_and_at_a_superlink_that_starts_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    here, tls = proof(SECRET, 8000), proof(SECRET, None)
+    assert SECRET not in here + tls
+    assert proves(here, SECRET, 8000, 900.0)
+    assert proves(tls, SECRET, 9000, 2000.0)
+    for wrong in (
+        proves(here, SECRET, 8001, 900.0),
+        proves(here, SECRET, 8000, 1000.5),
+        proves(here, SECRET[::-1], 8000, 900.0),
+        proves(here.replace("8000", "8001", 1), SECRET, 8001, 900.0),
+        proves(tls.replace("certificate", "8000 1000.000"), SECRET, 8000, 900.0),
+        *(
+            proves(text, SECRET, 8000, 900.0)
+            for text in ("", " ", SECRET, "certificate ", "\ufffd", f"8000 x {SECRET}")
+        ),
+    ):
+        assert not wrong
+    now[0] = 1059.0
+    assert proves(here, SECRET, 8000, 900.0)
+    now[0] = 1061.0
+    assert not proves(here, SECRET, 8000, 900.0)
+
+
+def test_a_program_in_place_of_the_superlink_learns_nothing_of_use_elsewhere(superlink: SuperLink) -> None:
+    heard: list[str] = []
+
+    class Listener(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            heard.append(self.headers[HEADER])
+            self.send_error(503)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Listener) as listener:
+        threading.Thread(target=listener.serve_forever, daemon=True).start()
+        asked = control(replace(superlink, address=f"127.0.0.1:{listener.server_port}"))
+        with pytest.raises(httpx.HTTPStatusError, match="503"):
+            asked.ListRuns(ListRunsRequest())
+        asked.close()
+        listener.shutdown()
+    assert heard
+    assert superlink.secret is not None
+    for text in heard:
+        assert superlink.secret not in text
+        assert httpx.get(f"http://{superlink.address}/openapi.json", headers={HEADER: text}).status_code == 401
+
+
+def test_a_secret_is_of_use_only_on_this_machine_or_with_the_authority_beside_it(tmp_path: Path) -> None:
     for name in ("keys", "foreign"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "ca.crt").write_text("a certificate")
@@ -221,18 +284,39 @@ def test_a_secret_is_sent_only_to_this_machine_or_to_the_authority_beside_it(tmp
             )
         )
 
-    assert secret("127.0.0.1:8000") == secret("localhost:8000") == secret("fl.example.org:9443", "keys")
-    for authority, folder in ((None, "keys"), ("foreign", "keys"), ("foreign", "foreign")):
-        with pytest.raises(ConfigError, match=r"it is not sent to deploy.superlink = 'fl.example.org:9443', unless"):
-            secret("fl.example.org:9443", authority, folder)
+    assert secret("127.0.0.1:8000") == secret("localhost:8000") == secret("fl.example.org:9443", "keys") == SECRET
+    with pytest.raises(ConfigError, match=r"is of use only at 127.0.0.1, not at deploy.superlink = 'fl.example.org:94"):
+        secret("fl.example.org:9443")
+    for address in ("fl.example.org:9443", "127.0.0.1:8000"):
+        for folder in ("keys", "foreign"):
+            with pytest.raises(ConfigError, match=r"deploy.root_certificates = .*must be in the same folder, .*keys$"):
+                secret(address, "foreign", folder)
 
 
-def test_a_foreign_run_folder_does_not_get_the_secret(tmp_path: Path) -> None:
+def test_a_foreign_run_folder_does_not_use_the_secret_elsewhere(tmp_path: Path) -> None:
     settings = config(
         deploy__superlink="127.0.0.2:9", deploy__control_secret=str(write_secret(tmp_path / "control.secret", SECRET))
     )
     with (
-        pytest.raises(ConfigError, match=r"control_secret.*is not sent to deploy.superlink = '127.0.0.2:9'"),
+        pytest.raises(ConfigError, match=r"control_secret.*is of use only at 127.0.0.1, not at .* = '127.0.0.2:9'"),
         grid(settings, tmp_path / "run"),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    "address", ["", "localhost", "127.0.0.1:abc", "127.0.0.1:0", "127.0.0.1:65536", "http://127.0.0.1:8000", "a b:1"]
+)
+def test_an_address_is_a_host_and_a_port(address: str, tmp_path: Path) -> None:
+    says = re.escape(f"{address!r}: must be host:port, such as 127.0.0.1:8000")
+    with pytest.raises(ConfigError, match=f"^superlink = {says}"), grid(config(deploy__superlink=address), tmp_path):
+        pass
+    with pytest.raises(ConfigError, match=f"^superlink = {says}"):
+        register_keys(tmp_path, address)
+    with pytest.raises(ConfigError, match=says):
+        parse_client({"name": "a", "superlink": address, "insecure": True, "data": {"source": "digits"}})
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:8000", "fl.example.org:9443", "[::1]:80", "server_1:65535"])
+def test_names_and_numbers_are_hosts(address: str) -> None:
+    assert SuperLink(address).address == address

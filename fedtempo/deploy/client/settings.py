@@ -16,6 +16,7 @@ from fedtempo.data.dataset import Dataset
 from fedtempo.data.labels import Task
 from fedtempo.data.settings import located, pair
 from fedtempo.data.sources import load, options_of_files
+from fedtempo.deploy.addresses import split
 from fedtempo.errors import ConfigError
 from fedtempo.parts.construct import construct
 from fedtempo.parts.fields import STRICT, Count, Doc, Ge, NonNegative, Positive
@@ -162,6 +163,10 @@ class ClientSettings:
     def __post_init__(self) -> None:
         if self.insecure == (self.root_certificates is not None):
             raise ValueError("root_certificates: set it for TLS, or insecure = true to connect without TLS")
+        try:
+            split(self.superlink)
+        except ValueError as error:
+            raise ValueError(f"superlink = {self.superlink!r}: {error}") from error
 
 
 def parse_client(tables: Mapping[str, Any], folder: Path = Path()) -> ClientSettings:

@@ -35,8 +35,9 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
+from fedtempo.deploy.addresses import split
 from fedtempo.deploy.flower.app import bundle
-from fedtempo.deploy.flower.guarded import HEADER
+from fedtempo.deploy.flower.control_secret import HEADER, proof
 from fedtempo.deploy.flower.incoming import IncomingReplies
 from fedtempo.deploy.flower.wire import message_of
 from fedtempo.deploy.live.messages import Call, GridError, Reply, Sender
@@ -44,8 +45,6 @@ from fedtempo.errors import ConfigError, RunError
 
 T = TypeVar("T")
 
-LOCAL = ("localhost", "127.0.0.1")
-"""Names of this machine itself."""
 _AWAY = (502, 503, 504)
 _PUSHES, _PUSH_AGAIN_S = 5, 0.5
 """How often a call is sent if the SuperLink is interrupted meanwhile, and seconds before it is sent again."""
@@ -55,7 +54,7 @@ _ACQUIRE_S = 30.0
 
 @dataclass(frozen=True)
 class SuperLink:
-    """A SuperLink's address.
+    """A SuperLink's address, host:port. Raises ConfigError if it is none.
 
     root_certificates: PEM file of the authority that signed its certificate; None: no TLS. secret: of its control
     interface; None if it asks for none.
@@ -64,6 +63,12 @@ class SuperLink:
     address: str
     root_certificates: Path | None = None
     secret: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        try:
+            split(self.address)
+        except ValueError as error:
+            raise ConfigError(f"superlink = {self.address!r}: {error}") from error
 
     @property
     def insecure(self) -> bool:
@@ -283,18 +288,20 @@ def rejected(superlink: SuperLink, what: object, error: httpx.HTTPStatusError) -
 
 
 class _Secret:
-    """Interceptor that sends the secret of the control interface."""
+    """Interceptor that shows that this program has the secret of the control interface."""
 
-    def __init__(self, secret: str) -> None:
-        self._headers = {HEADER: secret}
+    def __init__(self, secret: str, port: int | None) -> None:
+        self._secret, self._port = secret, port
 
     def intercept(self, context: Any, call_next: Callable[[Any], httpx.Response]) -> httpx.Response:
-        context.request.headers.update(self._headers)
+        context.request.headers[HEADER] = proof(self._secret, self._port)
         return call_next(context)
 
 
 def _with_secret(superlink: SuperLink) -> list[_Secret]:
-    return [] if superlink.secret is None else [_Secret(superlink.secret)]
+    if superlink.secret is None:
+        return []
+    return [_Secret(superlink.secret, split(superlink.address)[1] if superlink.insecure else None)]
 
 
 def _submit(superlink: SuperLink) -> int:

@@ -7,32 +7,20 @@ The arguments are those of `flower-superlink`, which asks nobody who submits, li
 
 from __future__ import annotations
 
-import hmac
 import logging
-import os
-import secrets
-import stat
 import sys
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from fedtempo.errors import ConfigError
+from fedtempo.deploy.flower.control_secret import HEADER, proves, read_secret
 from fedtempo.parts.foreign_text import one_line
-
-CONTROL_FILE = "control.secret"
-"""Name of the file with the secret, in a folder of keys."""
-
-HEADER = "x-fedtempo-control"
-"""HTTP header that carries the secret."""
 
 _OPEN = ("/v1/fleet/", "/v1/runtime/")
 _HEALTH = "/health"
 _GUARDED = ("/v1/runtime/acquire-task", "/v1/runtime/responses")
 """Paths below the open ones for which Flower wants no token of a run."""
-
-_SHORTEST = 32
-_LONGEST = 1024
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -40,13 +28,14 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class ControlGuard:
-    """ASGI middleware that answers 401 without the secret, except to clients, to a run's own server, and on /health.
+    """ASGI middleware that answers 401 to requests without a proof of the secret.
 
-    Clients sign their requests with their keys, if these are required; a run's server has the token of its run.
+    Those of clients, of a run's own server, and on /health need none. Clients sign their requests with their keys, if
+    these are required; a run's server has the token of its run.
     """
 
     def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], secret: str) -> None:
-        self._app, self._secret = app, secret.encode()
+        self._app, self._secret, self._started_s = app, secret, time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or self._admits(scope):
@@ -54,45 +43,15 @@ class ControlGuard:
         elif scope["type"] == "http":
             headers = [(b"content-type", b"text/plain")]
             await send({"type": "http.response.start", "status": 401, "headers": headers})
-            await send({"type": "http.response.body", "body": b"the control secret is missing or wrong\n"})
+            await send({"type": "http.response.body", "body": b"no proof of the control secret, or a wrong one\n"})
 
     def _admits(self, scope: Scope) -> bool:
         path = scope["path"]
         if path == _HEALTH or (path.startswith(_OPEN) and path.rstrip("/") not in _GUARDED):
             return True
-        given = dict(scope["headers"]).get(HEADER.encode(), b"")
-        return hmac.compare_digest(given, self._secret)
-
-
-def new_secret() -> str:
-    """Return a secret that nobody can guess."""
-    return secrets.token_urlsafe(32)
-
-
-def write_secret(path: Path, secret: str) -> Path:
-    """Write a secret to a new file that only its owner may read."""
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-        file.write(secret + "\n")
-    return path
-
-
-def read_secret(path: Path, where: str) -> str:
-    """Return the secret in a file. where: names the file in errors.
-
-    Raises ConfigError if the file cannot be read, is open to every user of the machine, or holds no secret.
-    """
-    try:
-        if path.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH):
-            raise ConfigError(f"{where}: every user of this machine can read it; run `chmod o= {path}`")
-        with path.open("rb") as file:
-            content = file.read(_LONGEST + 1)
-    except OSError as error:
-        raise ConfigError(f"{where}: cannot be read: {error.strerror}") from error
-    secret = content.strip().decode("ascii", errors="replace")
-    if not _SHORTEST <= len(secret) <= _LONGEST or not secret.isascii() or not secret.isprintable() or " " in secret:
-        raise ConfigError(f"{where}: must be one line of {_SHORTEST} to {_LONGEST} ASCII characters, without spaces")
-    return secret
+        given = dict(scope["headers"]).get(HEADER.encode(), b"").decode("ascii", errors="replace")
+        _, port = scope.get("server") or ("", None)
+        return proves(given, self._secret, port, self._started_s)
 
 
 def _is_rare(record: logging.LogRecord) -> bool:

@@ -26,8 +26,9 @@ from flwr.proto.control_pb2 import RegisterNodeRequest, UnregisterNodeRequest
 from flwr.supercore.error import ApiErrorCode, FlowerError
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
-from fedtempo.deploy.flower.grid import LOCAL, SuperLink, control, listed_nodes, registered_nodes, rejected
-from fedtempo.deploy.flower.guarded import CONTROL_FILE, new_secret, read_secret, write_secret
+from fedtempo.deploy.addresses import LOCAL
+from fedtempo.deploy.flower.control_secret import CONTROL_FILE, new_secret, read_secret, write_secret
+from fedtempo.deploy.flower.grid import SuperLink, control, listed_nodes, registered_nodes, rejected
 from fedtempo.errors import ConfigError, RunError
 
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 365

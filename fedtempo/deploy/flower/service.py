@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fedtempo.deploy.flower.grid import LOCAL, FlowerGrid, Session, SuperLink, joined
-from fedtempo.deploy.flower.guarded import read_secret
+from fedtempo.deploy.addresses import is_here
+from fedtempo.deploy.flower.control_secret import read_secret
+from fedtempo.deploy.flower.grid import FlowerGrid, Session, SuperLink, joined
 from fedtempo.deploy.flower.keys import register
 from fedtempo.deploy.flower.local import clients
 from fedtempo.deploy.flower.superlink import Certificates, answers, end, free_port, started
@@ -55,9 +56,8 @@ def grid(
             stack.callback(end, processes)  # clients end before the SuperLink
         else:
             authority = settings.root_certificates
-            superlink = SuperLink(
-                settings.superlink, None if authority is None else Path(authority), _control_secret(settings)
-            )
+            superlink = SuperLink(settings.superlink, None if authority is None else Path(authority).expanduser())
+            superlink = dataclasses.replace(superlink, secret=_control_secret(settings))
             if answers(superlink):
                 say(f"joining the SuperLink at {superlink.address}")
             else:
@@ -68,24 +68,22 @@ def grid(
 def _control_secret(settings: DeploySettings) -> str | None:
     """Return the secret of the SuperLink's control interface; None if none is set.
 
-    Raises ConfigError if it cannot be used, or if a SuperLink elsewhere would get it that does not prove by TLS that it
-    belongs to the same `fedtempo keys`. The settings of a run folder may come from somebody who wants the secret.
+    Raises ConfigError if it cannot be used, or if the SuperLink is elsewhere and would not show by TLS that it belongs
+    to the same `fedtempo keys`: the settings may be those of a foreign run folder, whose author wants a proof of the
+    secret.
     """
     if settings.control_secret is None:
         return None
     where, file = f"deploy.control_secret = {settings.control_secret!r}", Path(settings.control_secret).expanduser()
     home, authority = file.resolve().parent, settings.root_certificates
-    if not _is_here(settings.superlink) and (authority is None or Path(authority).resolve().parent != home):
+    if authority is not None and Path(authority).expanduser().resolve().parent != home:
+        raise ConfigError(f"{where}: deploy.root_certificates = {authority!r}: must be in the same folder, {home}")
+    if authority is None and not is_here(settings.superlink):
         raise ConfigError(
-            f"{where}: it is not sent to deploy.superlink = {settings.superlink!r}, unless deploy.root_certificates is "
-            f"in the same folder, {home}"
+            f"{where}: without deploy.root_certificates, it is of use only at 127.0.0.1, not at deploy.superlink = "
+            f"{settings.superlink!r}"
         )
     return read_secret(file, where)
-
-
-def _is_here(address: str) -> bool:
-    """Return whether a SuperLink's address, host:port, is this machine's own."""
-    return address.rpartition(":")[0] in LOCAL
 
 
 @contextlib.contextmanager
@@ -94,9 +92,6 @@ def _started_superlink(
 ) -> Iterator[SuperLink]:
     """Start the SuperLink that `[deploy]` describes. secret: of its control interface; None for a new one."""
     settings = config.deploy
-    _, colon, port = settings.superlink.rpartition(":")
-    if not colon or not port.isdigit():
-        raise ConfigError(f"deploy.superlink = {settings.superlink!r}: must be host:port")
     certificates = None
     if settings.certificate is not None and settings.key is not None and settings.root_certificates is not None:
         files = (settings.root_certificates, settings.certificate, settings.key)
@@ -106,7 +101,7 @@ def _started_superlink(
             f"deploy.superlink = {settings.superlink!r}: no SuperLink with a certificate of "
             f"{settings.root_certificates} answers there; set deploy.certificate and deploy.key to have one started"
         )
-    elif not _is_here(settings.superlink):
+    elif not is_here(settings.superlink):
         raise ConfigError(
             f"deploy.superlink = {settings.superlink!r}: no SuperLink answers there, and without TLS one is started "
             "on 127.0.0.1 only; set deploy.certificate and deploy.key (made by `fedtempo keys`)"

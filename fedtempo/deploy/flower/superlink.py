@@ -16,9 +16,10 @@ from typing import NoReturn
 
 import httpx
 
+from fedtempo.deploy.addresses import split
 from fedtempo.deploy.flower import need_flower
+from fedtempo.deploy.flower.control_secret import CONTROL_FILE, new_secret, read_secret, write_secret
 from fedtempo.deploy.flower.grid import SuperLink
-from fedtempo.deploy.flower.guarded import CONTROL_FILE, new_secret, read_secret, write_secret
 from fedtempo.errors import ConfigError, RunError
 from fedtempo.parts.foreign_text import one_line
 from fedtempo.record.sqlite_files import must_name_no_files
@@ -61,7 +62,7 @@ def started(
     secret: of its control interface (default: a new one). Raises RunError if it does not start.
     """
     address = address or f"127.0.0.1:{free_port()}"
-    host, _, port = address.rpartition(":")
+    host, port = split(address)
     secret = secret or new_secret()
     command = guarded_command(
         write_secret(folder / "control.secret", secret), address, certificates, keys=keys, database=database
@@ -95,9 +96,17 @@ def guarded_command(
     Raises ConfigError if opening the database would change other files, or it cannot be read.
     """
     need_flower()
-    host, _, port = address.rpartition(":")
+    host, port = split(address)
     command = [sys.executable, "-P", "-m", "fedtempo.deploy.flower.guarded", str(secret_file)]
-    command += ["--host", host, "--port", port, "--isolation", "process", "--disable-runtime-dependency-installation"]
+    command += [
+        "--host",
+        host,
+        "--port",
+        str(port),
+        "--isolation",
+        "process",
+        "--disable-runtime-dependency-installation",
+    ]
     if certificates is None:
         command.append("--insecure")
     else:
@@ -123,8 +132,10 @@ def serve(keys: Path, address: str, database: Path | None) -> NoReturn:
     if missing := [file for file in files if not file.is_file()]:
         raise ConfigError(f"{missing[0]} does not exist; run `fedtempo keys {keys} --host NAME` where ca.key is")
     read_secret(files[3], str(files[3]))
-    if ":" not in address or not address.rpartition(":")[2].isdigit():
-        raise ConfigError(f"address = {address!r}: must be host:port")
+    try:
+        split(address)
+    except ValueError as error:
+        raise ConfigError(f"address = {address!r}: {error}") from error
     command = guarded_command(files[3], address, Certificates(*files[:3]), keys=True, database=database)
     os.execv(command[0], command)  # noqa: S606  a list of arguments, no shell
 
