@@ -98,15 +98,8 @@ def guarded_command(
     need_flower()
     host, port = split(address)
     command = [sys.executable, "-P", "-m", "fedtempo.deploy.flower.guarded", str(secret_file)]
-    command += [
-        "--host",
-        host,
-        "--port",
-        str(port),
-        "--isolation",
-        "process",
-        "--disable-runtime-dependency-installation",
-    ]
+    command += ["--host", host, "--port", str(port), "--isolation", "process"]
+    command += ["--disable-runtime-dependency-installation"]
     if certificates is None:
         command.append("--insecure")
     else:
