@@ -6,6 +6,7 @@ import contextlib
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,11 @@ node._Link._send = sending
 NEVER_WAITS = """
 from fedtempo.deploy.flower import node
 node._POLL_S = node._POLL_MAX_S = 0.0
+"""
+TELLS_TWO_CLASSES = """
+from fedtempo.deploy.client.answers import Answers
+description = Answers.description
+Answers.description = lambda answers: {**description(answers), "label_histogram": [15, 5]}
 """
 
 
@@ -158,3 +164,19 @@ def test_a_duplicate_answer_counts_once_and_is_logged_by_the_superlink(
     assert load_run(tmp_path / "run").visits["outcome"].tolist() == ["done"] * 2
     assert "Failed to store Message reply" in (secured_superlink.folder / "superlink.log").read_text()
     print(twice.text)
+
+
+def test_the_folder_of_a_run_with_a_client_that_tells_two_classes_of_ten_can_be_read(
+    secured_superlink: SecuredSuperLink, tmp_path: Path
+) -> None:
+    settings = config(data__clients=2, data__tell_labels=True, deploy__names=["twice", "flood"])
+    with (
+        secured_superlink.client("twice", tell_labels=True),
+        secured_superlink.client("flood", before=TELLS_TWO_CLASSES, tell_labels=True),
+    ):
+        deployed(secured_superlink, settings, tmp_path / "run")
+    assert [15, 5, *[0] * 8] in load_run(tmp_path / "run").facts["label_histograms"]
+    command = [sys.executable, "-m", "fedtempo", "report", tmp_path / "run", "--out", tmp_path / "report.html"]
+    reported = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert reported.returncode == 0, reported.stderr
+    assert (tmp_path / "report.html").stat().st_size > 10**5
