@@ -1,6 +1,6 @@
 """Makes a client process send messages that no client sends: mutated fields, arrays, JSON text, pieces and requests.
 
-Run before the client starts: `from tests.deploy import fuzzing_client; fuzzing_client.begin(seed, counter, honest)`.
+Run before the client starts: `from tests.deploy import fuzzing_client; fuzzing_client.begin(seed, counter, honest, poll_s)`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ from tests.test_fuzz import mutated
 NESTED = "[" * 200_000
 
 
-def begin(seed: int, counter: str, honest: int) -> None:
-    """Mutate what this process sends, after some honest messages. counter: file for the number of messages."""
+def begin(seed: int, counter: str, honest: int, poll_s: float) -> None:
+    """Mutate what this process sends, after some honest messages.
+
+    counter: file for the number of messages. poll_s: seconds between requests for new calls.
+    """
     rng, sent = np.random.default_rng(seed), 0
-    node._POLL_S = node._POLL_MAX_S = node._POLL_IDLE_S = 0.01
+    node._POLL_S = node._POLL_MAX_S = node._POLL_IDLE_S = poll_s
     records, send = wire._records, node._Link._send
 
     def odd_records(values: Any, arrays: Any) -> RecordDict:

@@ -23,8 +23,7 @@ from tests.deploy.processes import client
 
 pytestmark = pytest.mark.deploy
 
-LIARS = 3
-ENDS = "from tests.deploy import fuzzing_client; fuzzing_client.begin({seed}, {counter!r}, {honest})"
+ENDS = "from tests.deploy import fuzzing_client; fuzzing_client.begin({seed}, {counter!r}, {honest}, {poll_s})"
 
 
 async def rounds(fed: Federation) -> None:
@@ -33,12 +32,19 @@ async def rounds(fed: Federation) -> None:
         fed.commit(await fed.average(await fed.train_all(fed.clients[:1], fed.model)))
 
 
-@pytest.mark.parametrize("messages", [100, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("messages", "liars", "poll_s"), [(100, 3, 0.05), pytest.param(10_000, 8, 0.3, marks=pytest.mark.slow)]
+)
 def test_clients_that_send_anything_do_not_touch_a_run(
-    messages: int, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    messages: int,
+    liars: int,
+    poll_s: float,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(Transport.__init__.__kwdefaults__, "poll_s", 0.01)
-    counters = [tmp_path / f"{i}.count" for i in range(LIARS + 1)]
+    monkeypatch.setitem(Transport.__init__.__kwdefaults__, "poll_s", poll_s)
+    counters = [tmp_path / f"{i}.count" for i in range(liars + 1)]
     waiting: list[str] = []
 
     def sent() -> int:
@@ -69,19 +75,19 @@ def test_clients_that_send_anything_do_not_touch_a_run(
     async def script(fed: Federation) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(rounds(fed))
-            for number in range(1, 1 + LIARS):
+            for number in range(1, 1 + liars):
                 tasks.create_task(visits(fed, number))
         fed.commit(fed.model)
 
-    names = ["a", *(f"liar{i}" for i in range(LIARS))]
+    names = ["a", *(f"liar{i}" for i in range(liars))]
     settings = config(
         script,
         run__max_commits=4,
-        data__clients=1 + LIARS,
+        data__clients=1 + liars,
         deploy__names=names,
         deploy__refresh_s=0.1,
         deploy__patience_s=0.1,
-        deploy__deadline_floor_s=120.0,
+        deploy__deadline_floor_s=20.0,
         deploy__outage_s=5.0,
     )
     with contextlib.ExitStack() as stack:
@@ -89,8 +95,8 @@ def test_clients_that_send_anything_do_not_touch_a_run(
         options = {"insecure": True, "share_examples": True}
         honest = stack.enter_context(client(tmp_path, "a", superlink.address, **options))
         for i, counter in enumerate(counters):
-            name = f"liar{i}" if i < LIARS else "stranger"
-            before = f"import time; {ENDS.format(seed=i, counter=str(counter), honest=int(i < LIARS))}"
+            name = f"liar{i}" if i < liars else "stranger"
+            before = f"import time; {ENDS.format(seed=i, counter=str(counter), honest=int(i < liars), poll_s=poll_s)}"
             stack.enter_context(client(tmp_path, name, superlink.address, before=before, part=i % 3, **options))
         grid = stack.enter_context(joined(superlink, outage_s=60))
         deploy_to_folder(settings, tmp_path / "run", grid, say=waiting.append)
