@@ -1,6 +1,7 @@
 """Makes a client process send messages that no client sends: mutated fields, arrays, JSON text, pieces and requests.
 
-Run before the client starts: `from tests.deploy import fuzzing_client; fuzzing_client.begin(seed, counter, honest, poll_s)`.
+Run before the client starts:
+`from tests.deploy import fuzzing_client; fuzzing_client.begin(seed, counter, honest, poll_s)`.
 """
 
 from __future__ import annotations
