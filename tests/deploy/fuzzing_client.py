@@ -20,6 +20,7 @@ from flwr.proto.message_pb2 import ObjectTree
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_id, no_object_id_recompute
 from flwr.supercore.inflatable.inflatable_protobuf_utils import make_push_object_fn_protobuf
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError, push_object_contents_from_iterable
+from google.protobuf.message import DecodeError
 
 from fedtempo.deploy.flower import node, wire
 from fedtempo.deploy.live.messages import Failure, Reply
@@ -110,7 +111,8 @@ def begin(seed: int, counter: str, honest: int, poll_s: float) -> None:
             value = getattr(bare.metadata, field)
             setattr(request.messages_list[0].metadata, field, type(value)(-1 if not isinstance(value, str) else "\x1b"))
         elif rng.integers(3) == 0:
-            request = PushMessagesRequest.FromString(mutated(request.SerializeToString(), rng))
+            with contextlib.suppress(DecodeError):
+                request = PushMessagesRequest.FromString(mutated(request.SerializeToString(), rng))
         response = link._client.PushMessages(request)
         push = make_push_object_fn_protobuf(link._client.PushObject, link._node, run_id, response.session_id)
         wanted = {name: content for name, content in result.items() if name in response.objects_to_push}
