@@ -33,7 +33,7 @@ class Settings:
     clients: int = 50
     restarts: int = 200
     seed: int = 1
-    slowest_s: float = 16.0
+    slowest_s: float = 32.0
     every_s: float = 5.0
 
     def tables(self) -> dict[str, Any]:
