@@ -54,8 +54,9 @@ class Outliers:
         """Return why an update is rejected; None if it is accepted.
 
         procedure: kind of the update; only those of the same kind are compared. work: steps times learning rate. An
-        update that is too long beside the others waits for the visits of other clients that are in progress, since all
-        clients may have moved far. One that cannot be compared yet waits for those that are not overdue.
+        update that is too long beside the others waits for the visits of other clients that are in progress when it
+        arrives, since all clients may have moved far. One that cannot be compared yet waits for those of them that are
+        not overdue.
         """
         if not self._factor:
             return None
@@ -63,12 +64,13 @@ class Outliers:
         client, work = visit.client.id, max(work, 1e-12)
         for part in parts:
             self._votes.setdefault((procedure, part.of), {})[client] = (part.length, work)
+        others = set(self._visits.in_progress()) - {visit}
         self._waiting.add(visit)
         try:
             while True:
                 few = any(len(self._others(client, procedure, part)) < _FEWEST for part in parts)
                 flaw = self._flaw(client, procedure, work, parts)
-                pending = self._pending(visit, few) if few or flaw is not None else set()
+                pending = self._pending(others, few) if few or flaw is not None else set()
                 if not pending:
                     return flaw
                 await asyncio.wait(pending, timeout=_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
@@ -76,11 +78,11 @@ class Outliers:
         finally:
             self._waiting.discard(visit)
 
-    def _pending(self, visit: Visit[LiveVisitState], few: bool) -> set[asyncio.Future[Any]]:
-        """Return the calls in progress of other clients' visits; without those that are overdue if `few`."""
+    def _pending(self, others: set[Visit[LiveVisitState]], few: bool) -> set[asyncio.Future[Any]]:
+        """Return the calls of these visits that are in progress; without those that are overdue if `few`."""
         return {
             other.state.pending.future
-            for other in self._visits.in_progress()
+            for other in others.intersection(self._visits.in_progress())
             if other not in self._waiting
             and other.state.pending is not None
             and not other.state.pending.future.done()

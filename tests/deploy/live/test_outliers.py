@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import time
@@ -21,7 +22,7 @@ from fedtempo.deploy.live import requests
 from fedtempo.deploy.live.messages import Call, Reply
 from fedtempo.deploy.live.outliers import Outliers
 from fedtempo.deploy.run import deploy_to_folder
-from fedtempo.federation import Federation, Work
+from fedtempo.federation import Client, ClientUnavailable, Federation, Work
 from fedtempo.record import load_run
 from fedtempo.runs.run import run
 from tests.deploy.live.deployments import config
@@ -253,3 +254,47 @@ def test_first_updates_wait_for_no_client_that_hangs(tmp_path: Path, monkeypatch
     deploy_to_folder(config(script, run__max_commits=2), tmp_path / "run", grid)
     grid.close()
     assert 0.3 <= took[0] < 3.0
+
+
+def rejected_after_s(clients: int, liar: int, folder: Path, lie: float) -> list[float]:
+    """Return when the update of one client was judged while the others train again and again, in seconds."""
+    grid = Loopback(digits_clients(clients))
+    judged_at: list[float] = []
+
+    def change(call: Call, reply: Reply) -> Reply:
+        if call.kind == "train":
+            time.sleep(0.02 if call.node == 100 + liar else 0.1 + 0.03 * (call.node % 10))
+            if call.node == 100 + liar:
+                return replace(reply, arrays=tuple(np.float32(lie) * array for array in reply.arrays))
+        return reply
+
+    grid.change = change
+
+    async def script(fed: Federation) -> None:
+        async def busy(client: Client) -> None:
+            while not judged_at and fed.now < 10.0:
+                await fed.train(client, fed.model)
+
+        async def one_visit() -> None:
+            with contextlib.suppress(ClientUnavailable):
+                await fed.train(fed.clients[liar], fed.model)
+            judged_at.append(fed.now)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(one_visit())
+            for client in fed.clients:
+                if client.id != liar:
+                    tasks.create_task(busy(client))
+        fed.commit(fed.model)
+
+    deploy_to_folder(config(script, run__max_commits=1, data__clients=clients), folder / "run", grid)
+    grid.close()
+    return judged_at
+
+
+def test_an_update_that_is_too_long_waits_for_no_visits_that_begin_later(tmp_path: Path) -> None:
+    assert rejected_after_s(4, 3, tmp_path, 1e8)[0] < 5.0
+
+
+def test_the_first_update_waits_for_no_visits_that_begin_later(tmp_path: Path) -> None:
+    assert rejected_after_s(2, 0, tmp_path, 1.0)[0] < 5.0
