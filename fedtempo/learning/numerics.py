@@ -19,8 +19,12 @@ def fixed_numerics() -> Iterator[None]:
 
     Sums are split by thread count, so results would depend on it; and a second thread on a busy machine costs far more
     than it gains. Denormals slow training by an order of magnitude and do not matter to results.
+
+    An exception that a signal's handler raises may come between two instructions of a `with` statement, whose end is
+    then not carried out. So autograd and autocast are afterwards as they were, too.
     """
     threads = torch.get_num_threads()
+    grad, autocast = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
     flushes = _flushes_denormals()
     if threads != 1:
         torch.set_num_threads(1)
@@ -29,6 +33,8 @@ def fixed_numerics() -> Iterator[None]:
     try:
         yield
     finally:
+        torch.set_grad_enabled(grad)
+        torch.set_autocast_enabled("cpu", autocast)
         if threads != 1:
             torch.set_num_threads(threads)
         if not flushes:

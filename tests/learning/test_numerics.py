@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.utils.deterministic
 
-from fedtempo.learning.numerics import fix_cublas_workspaces, fixed_device_numerics, torch_seed
+from fedtempo.learning.numerics import fix_cublas_workspaces, fixed_device_numerics, fixed_numerics, torch_seed
 
 
 def settings():
@@ -60,3 +60,12 @@ def test_a_seed_gives_the_same_draws_and_the_generator_is_restored():
     with torch_seed(3):
         assert torch.equal(torch.rand(3), first)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_autograd_and_autocast_are_restored_although_a_signal_prevented_the_end_of_their_blocks():
+    with pytest.raises(KeyboardInterrupt), fixed_numerics():
+        torch.no_grad().__enter__()
+        torch.autocast("cpu").__enter__()
+        raise KeyboardInterrupt
+    assert torch.is_grad_enabled()
+    assert not torch.is_autocast_enabled("cpu")

@@ -148,7 +148,7 @@ class Answers:
     def _new_reply(self, kind: str, content: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
         began = time.perf_counter()
         try:
-            reply = self._answer(kind, content, arrays)
+            reply = self._answer_or_forget(kind, content, arrays)
         except FedtempoError as error:
             log.warning("%s rejected: %s", one_line(kind, _MAX_REASON_CHARS), one_line(error))
             for line in error.frames.splitlines():
@@ -162,6 +162,14 @@ class Answers:
             return {"refused": f"{type(error).__name__}: {error}"}, ()
         log.info("%s answered in %.2f s", _named(kind, content), time.perf_counter() - began)
         return reply
+
+    def _answer_or_forget(self, kind: str, content: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
+        """Answer a call; forget the model if that fails, which may have been anywhere in its training."""
+        try:
+            return self._answer(kind, content, arrays)
+        except BaseException:
+            self._built = None
+            raise
 
     def _answer(self, kind: str, content: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
         self._number_by(content.get("class_names"))

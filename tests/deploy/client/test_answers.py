@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from fedtempo.deploy.client import answers
 from fedtempo.deploy.client.answers import Answers
 from fedtempo.deploy.client.settings import parse_client
 from fedtempo.learning.networks import Mlp, create
@@ -164,6 +166,25 @@ def test_calls_beyond_the_owners_limits_are_refused() -> None:
     assert "limits.memory_mb = 100" in _refusal({"memory_mb": 100}, network=huge)
     content, _ = client(limits={"examples": 30, "visit_s": 60, "memory_mb": 1000}).answer("train", call(), (VECTOR,))
     assert "refused" not in content
+
+
+def test_a_visit_that_was_aborted_anywhere_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The alarm may come between two instructions of a `with` statement, whose end is then not carried out."""
+    limited = client(limits={"visit_s": 0.2})
+
+    def hanging(model: FlatModel, *_: Any, **__: Any) -> None:
+        torch.no_grad().__enter__()
+        for parameter in model.module.parameters():
+            parameter.data = torch.zeros_like(parameter)  # no longer a view of the model's vector
+        time.sleep(60)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(answers, "train", hanging)
+        assert "limits.visit_s = 0.2" in limited.answer("train", call(), (VECTOR,))[0]["refused"]
+    assert torch.is_grad_enabled()
+    _, (expected,) = client().answer("train", call(), (VECTOR,))
+    _, (trained,) = limited.answer("train", call(), (VECTOR,))
+    assert np.array_equal(trained, expected)
 
 
 def _refusal(limits: dict[str, Any], **changes: Any) -> str:
