@@ -63,9 +63,12 @@ def test_a_seed_gives_the_same_draws_and_the_generator_is_restored():
 
 
 def test_autograd_and_autocast_are_restored_although_a_signal_prevented_the_end_of_their_blocks():
-    with pytest.raises(KeyboardInterrupt), fixed_numerics():
+    def interrupted():
         torch.no_grad().__enter__()
         torch.autocast("cpu").__enter__()
         raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), fixed_numerics():
+        interrupted()
     assert torch.is_grad_enabled()
     assert not torch.is_autocast_enabled("cpu")
