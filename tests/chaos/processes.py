@@ -55,7 +55,9 @@ class Scene:
     def __init__(self, trial: Trial, room: Path) -> None:
         self._trial, self._room = trial, room
         self.log, self.folder = Log(room / "faults"), room / "run"
-        self._port, self._front = free_port(), free_port()
+        self._port = free_port()
+        # The same port, for which alone a SuperLink without TLS accepts a proof of the control secret.
+        self._front, self._behind = f"127.0.0.1:{self._port}", f"127.0.0.2:{self._port}"
         self._stack = contextlib.ExitStack()
         self._superlink = contextlib.ExitStack()
         self._proxy: subprocess.Popen[bytes] | None = None
@@ -68,10 +70,9 @@ class Scene:
         self._start_superlink()
         self._start_proxy()
         self._clients = [self._start_client(part) for part in range(CLIENTS)]
-        address = f"127.0.0.1:{self._front}"
         secret = str(self._room / "control.secret")
         settings = config(self._trial.strategy, **SLOW).with_changes(
-            {"deploy.superlink": address, "deploy.control_secret": secret}
+            {"deploy.superlink": self._front, "deploy.control_secret": secret}
         )
         (self._room / "run.toml").write_text(settings.dump())
         return self
@@ -89,12 +90,10 @@ class Scene:
     # Processes ------------------------------------------------------------------------------------------------------
 
     def _start_superlink(self) -> None:
-        self._superlink.enter_context(
-            started(self._room, address=f"127.0.0.1:{self._port}", database=self._room / "state.db")
-        )
+        self._superlink.enter_context(started(self._room, address=self._behind, database=self._room / "state.db"))
 
     def _start_proxy(self) -> None:
-        command = [sys.executable, "-m", "tests.chaos.proxy", str(self._front), str(self._port)]
+        command = [sys.executable, "-m", "tests.chaos.proxy", self._front, self._behind]
         self._proxy = subprocess.Popen([*command, str(self._room / "orders")])
 
     def _start_client(self, part: int) -> ClientProcess:
@@ -103,7 +102,7 @@ class Scene:
             client(
                 self._room,
                 f"c{part}",
-                f"127.0.0.1:{self._front}",
+                self._front,
                 before=before,
                 part=part,
                 insecure=True,

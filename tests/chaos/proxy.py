@@ -1,7 +1,7 @@
-"""A TCP proxy that can be told to cut and to delay: python -m tests.chaos.proxy PORT TARGET_PORT ORDERS.
+"""A TCP proxy that can be told to cut and to delay: python -m tests.chaos.proxy ADDRESS TARGET ORDERS.
 
-ORDERS: a file; each line, "cut" or "delay SECONDS", takes effect once. "cut" passes on half of the next bytes that
-arrive from either side, and closes their connection.
+ADDRESS, TARGET: IPv4 addresses with ports. ORDERS: a file; each line, "cut" or "delay SECONDS", takes effect once.
+"cut" passes on half of the next bytes that arrive from either side, and closes their connection.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _CHUNK = 65536
 
 
 class Proxy:
-    """Passes bytes on between clients and 127.0.0.1:`target`."""
+    """Passes bytes on between clients and `target`."""
 
-    def __init__(self, target: int, orders: Path) -> None:
+    def __init__(self, target: tuple[str, int], orders: Path) -> None:
         self._target, self._orders = target, orders
         self._obeyed = len(self._read())  # what was ordered before belongs to a proxy that was killed
         self._cut, self._delay_s = False, 0.0
@@ -41,7 +41,7 @@ class Proxy:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""
         try:
-            other_reader, other_writer = await asyncio.open_connection("127.0.0.1", self._target)
+            other_reader, other_writer = await asyncio.open_connection(*self._target)
         except OSError:
             writer.close()
             return
@@ -66,12 +66,17 @@ class Proxy:
             writer.write_eof()
 
 
-async def main(port: int, target: int, orders: Path) -> None:
+async def main(address: tuple[str, int], target: tuple[str, int], orders: Path) -> None:
     """Serve until the process ends."""
     proxy = Proxy(target, orders)
-    async with await asyncio.start_server(proxy.serve, "127.0.0.1", port):
+    async with await asyncio.start_server(proxy.serve, *address):
         await proxy.obey()
 
 
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.partition(":")
+    return host, int(port)
+
+
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])))
+    asyncio.run(main(_split(sys.argv[1]), _split(sys.argv[2]), Path(sys.argv[3])))
